@@ -1,0 +1,210 @@
+// Linear attention in one call: what each sweep of the forward and the backward pass takes in its
+// three roles.
+
+#include <cmath>
+
+#include "attention/checks.h"
+#include "attention/operands.h"
+#include "attention/sweep_jobs.h"
+#include "cosformer/attention.h"
+
+namespace cosformer {
+namespace {
+
+// What the backward pass knows of each query and head besides its rows, as [batch, n, heads].
+struct QueryFactors {
+  std::vector<float> scale;  // 1 / normaliser
+  std::vector<float> slope;  // gradient of the loss with respect to the normaliser
+};
+
+QueryFactors FactorsOf(const ConstView& q, const ConstView& o, std::span<const float> normaliser,
+                       const ConstView& d_o, const LinearOptions& options) {
+  QueryFactors factors;
+  factors.scale.resize(normaliser.size());
+  factors.slope.resize(normaliser.size());
+  const float epsilon = options.kernel.epsilon;
+  const int64_t slices = q.batch * q.heads;
+  const int threads = ThreadsFor(options.threads);
+#pragma omp parallel for schedule(static) num_threads(threads)
+  for (int64_t n = 0; n < slices; ++n) {
+    const int64_t b = n / q.heads;
+    const int64_t h = n % q.heads;
+    const Rows rows{0, q.length, false};
+    const int64_t first = b * q.length * q.heads + h;
+    DotRows(OperandOf(o, b, h, rows), OperandOf(d_o, b, h, rows), q.length,
+            factors.slope.data() + first, q.heads);
+    for (int64_t i = 0; i < q.length; ++i) {
+      const size_t at = static_cast<size_t>(first + i * q.heads);
+      const float sum = normaliser[at];
+      const bool moved = std::abs(sum) < epsilon;
+      factors.scale[at] = 1.0f / (moved ? std::copysign(epsilon, sum) : sum);
+      factors.slope[at] = moved ? 0.0f : -factors.slope[at] * factors.scale[at];
+    }
+  }
+  return factors;
+}
+
+// Gives op the factor and, where wanted, the extra column of its query and head.
+Operand WithFactors(Operand op, const QueryFactors& factors, const ConstView& q, int64_t batch,
+                    int64_t head, const Rows& rows, bool with_slope) {
+  const int64_t first = (batch * q.length + rows.First()) * q.heads + head;
+  op.factor = factors.scale.data() + first;
+  op.side_stride = rows.Stride(q.heads);
+  if (with_slope) {
+    op.extra = Operand::Extra::kColumn;
+    op.column = factors.slope.data() + first;
+  }
+  return op;
+}
+
+Operand WithOnes(Operand op) {
+  op.extra = Operand::Extra::kOnes;
+  return op;
+}
+
+}  // namespace
+
+void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstView& v,
+                            const View& o, std::span<float> normaliser,
+                            const LinearOptions& options) {
+  CheckAttention(q, k, v, o);
+  CheckKernel(options.kernel);
+  CheckThreads(options.threads);
+  CheckSums("normaliser", normaliser.size(), true, q);
+  const std::vector<Span> spans = CheckSequences(options.sequences, q, k, options.causal);
+  CheckHorizon(options.kernel, spans);
+
+  const LinearKernel& kernel = options.kernel;
+  const Rotation rotation(kernel);
+  const StateLayout layout(q.dim, v.dim, kernel.reweighting == Reweighting::kCos);
+  const int64_t group = q.heads / k.heads;
+  std::vector<SweepJob> jobs;
+  for (const Span& span : spans) {
+    if (span.query_count == 0) continue;
+    const Rows queries{span.query_begin, span.query_count, false};
+    const Rows keys{span.key_begin, span.key_count, false};
+    for (int64_t h = 0; h < k.heads; ++h) {
+      SweepJob& job = jobs.emplace_back(layout);
+      job.sweep.rotation = &rotation;
+      job.sweep.causal = options.causal;
+      job.sweep.normalise = true;
+      job.sweep.epsilon = kernel.epsilon;
+      job.sweep.query_count = span.query_count;
+      job.sweep.key_count = span.key_count;
+      job.sweep.query_offset = options.causal ? span.key_count - span.query_count : 0;
+      for (int64_t g = h * group; g < (h + 1) * group; ++g) {
+        job.queries.push_back(FeaturesOf(q, span.batch, g, queries, kernel));
+        Output& output = job.outputs.emplace_back(OutputOf(o, span.batch, g, queries));
+        if (!normaliser.empty()) {
+          output.sums =
+              normaliser.data() + (span.batch * q.length + span.query_begin) * q.heads + g;
+          output.sums_stride = q.heads;
+        }
+      }
+      job.keys.push_back(FeaturesOf(k, span.batch, h, keys, kernel));
+      job.values.push_back(OperandOf(v, span.batch, h, keys));
+    }
+  }
+  ZeroQueryPadding(o, spans);
+  ZeroSumsPadding(normaliser, q, spans);
+  RunJobs(jobs, ThreadsFor(options.threads));
+}
+
+// With D the normaliser, g = d_o / D and e = -(g . o), every gradient is a sweep:
+//
+//   dphi(q_i) = sum_j c_ij (g_i . v_j + e_i) phi(k_j)     queries [g, e], keys [v, 1], values
+//   phi(k) dv_j      = sum_i c_ij (phi(k_j) . phi(q_i)) g_i      queries phi(k), keys phi(q),
+//   values g dphi(k_j) = sum_i c_ij (v_j . g_i + e_i) phi(q_i)     queries [v, 1], keys [g, e],
+//   values phi(q)
+//
+// with c_ij = cos(theta (i - j)). In the last two a key gathers from the queries after it: they run
+// against time.
+void LinearAttentionBackward(const ConstView& q, const ConstView& k, const ConstView& v,
+                             const ConstView& o, std::span<const float> normaliser,
+                             const ConstView& d_o, const View& dq, const View& dk, const View& dv,
+                             const LinearOptions& options) {
+  CheckAttention(q, k, v, o);
+  CheckShape("d_o", d_o, "o", o);
+  CheckShape("dq", dq, "q", q);
+  CheckShape("dk", dk, "k", k);
+  CheckShape("dv", dv, "v", v);
+  CheckKernel(options.kernel);
+  CheckThreads(options.threads);
+  CheckSums("normaliser", normaliser.size(), false, q);
+  const std::vector<Span> spans = CheckSequences(options.sequences, q, k, options.causal);
+  CheckHorizon(options.kernel, spans);
+
+  const LinearKernel& kernel = options.kernel;
+  const Rotation rotation(kernel);
+  const bool cos = kernel.reweighting == Reweighting::kCos;
+  const StateLayout by_values(v.dim + 1, q.dim, cos);
+  const StateLayout by_features(q.dim, v.dim, cos);
+  const int64_t group = q.heads / k.heads;
+  const QueryFactors factors = FactorsOf(q, o, normaliser, d_o, options);
+
+  std::vector<SweepJob> jobs;
+  const auto add_job = [&](const StateLayout& layout, int64_t query_count, int64_t key_count,
+                           int64_t query_offset) -> SweepJob& {
+    SweepJob& job = jobs.emplace_back(layout);
+    job.sweep.rotation = &rotation;
+    job.sweep.causal = options.causal;
+    job.sweep.query_count = query_count;
+    job.sweep.key_count = key_count;
+    job.sweep.query_offset = query_offset;
+    return job;
+  };
+  // Jobs of one kind and sequence follow each other, so that RunJobs can keep heads together.
+  for (const Span& span : spans) {
+    const int64_t b = span.batch;
+    const auto for_heads = [&](const auto& body) {
+      for (int64_t h = 0; h < k.heads; ++h) body(h, h * group, (h + 1) * group);
+    };
+    if (span.query_count > 0) {
+      const Rows queries{span.query_begin, span.query_count, false};
+      const Rows keys{span.key_begin, span.key_count, false};
+      for_heads([&](int64_t h, int64_t begin, int64_t end) {
+        SweepJob& job = add_job(by_values, span.query_count, span.key_count,
+                                options.causal ? span.key_count - span.query_count : 0);
+        for (int64_t g = begin; g < end; ++g) {
+          job.queries.push_back(
+              WithFactors(OperandOf(d_o, b, g, queries), factors, q, b, g, queries, true));
+          Output& output = job.outputs.emplace_back(OutputOf(dq, b, g, queries));
+          output.derivative = FeaturesOf(q, b, g, queries, kernel);
+        }
+        job.keys.push_back(WithOnes(OperandOf(v, b, h, keys)));
+        job.values.push_back(FeaturesOf(k, b, h, keys, kernel));
+      });
+    }
+    if (span.key_count > 0) {
+      const Rows queries{span.query_begin, span.query_count, options.causal};
+      const Rows keys{span.key_begin, span.key_count, options.causal};
+      for_heads([&](int64_t h, int64_t begin, int64_t end) {
+        SweepJob& job = add_job(by_features, span.key_count, span.query_count, 0);
+        job.queries.push_back(FeaturesOf(k, b, h, keys, kernel));
+        job.outputs.push_back(OutputOf(dv, b, h, keys));
+        for (int64_t g = begin; g < end; ++g) {
+          job.keys.push_back(FeaturesOf(q, b, g, queries, kernel));
+          job.values.push_back(
+              WithFactors(OperandOf(d_o, b, g, queries), factors, q, b, g, queries, false));
+        }
+      });
+      for_heads([&](int64_t h, int64_t begin, int64_t end) {
+        SweepJob& job = add_job(by_values, span.key_count, span.query_count, 0);
+        job.queries.push_back(WithOnes(OperandOf(v, b, h, keys)));
+        Output& output = job.outputs.emplace_back(OutputOf(dk, b, h, keys));
+        output.derivative = FeaturesOf(k, b, h, keys, kernel);
+        for (int64_t g = begin; g < end; ++g) {
+          job.keys.push_back(
+              WithFactors(OperandOf(d_o, b, g, queries), factors, q, b, g, queries, true));
+          job.values.push_back(FeaturesOf(q, b, g, queries, kernel));
+        }
+      });
+    }
+  }
+  ZeroQueryPadding(dq, spans);
+  ZeroKeyPadding(dk, spans);
+  ZeroKeyPadding(dv, spans);
+  RunJobs(jobs, ThreadsFor(options.threads));
+}
+
+}  // namespace cosformer

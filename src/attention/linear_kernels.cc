@@ -1,0 +1,613 @@
+// The sweep and the token step, compiled once an instruction set.
+
+#include "attention/linear_kernels.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numbers>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "attention/linear_kernels.cc"
+#include "hwy/foreach_target.h"
+
+// After foreach_target.h.
+#include "attention/block-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cosformer {
+namespace HWY_NAMESPACE {
+
+constexpr size_t kC = kChunk;
+
+// Where a sweep keeps what it works on; all of it stays in the first two cache levels. Matrices
+// [rows][columns] with rows on cache lines.
+struct Workspace {
+  Workspace(const Sweep& sweep, float* scratch)
+      : width(static_cast<size_t>(sweep.layout.features)),
+        width_step(static_cast<size_t>(sweep.layout.sums)),
+        parts(static_cast<size_t>(sweep.layout.parts)),
+        key_step(parts * width_step),
+        value_step(static_cast<size_t>(sweep.layout.row)),
+        streams(sweep.keys.size()) {
+    float* next = scratch;
+    const auto take = [&next](size_t floats) {
+      float* taken = next;
+      next += RoundUp(static_cast<int64_t>(floats), kMaxLanes);
+      return taken;
+    };
+    cos = take(kC);
+    sin = take(kC);
+    large = take(kC);
+    ratio = take(kC);
+    factors = take(kC);
+    score_sums = take(kC * kLanes);
+    queries = take(kC * width_step);
+    keys = take(streams * kC * width_step);
+    key_columns = take(streams * (width_step * kC));
+    turned_keys = parts == 1 ? keys : take(streams * kC * key_step);
+    values = take(streams * kC * value_step);
+    scores = take(streams * kC * kC);
+    results = take(kC * value_step);
+    size = next - scratch;
+  }
+
+  size_t width;
+  size_t width_step;
+  size_t parts;
+  size_t key_step;
+  size_t value_step;
+  size_t streams;
+  float* cos;          // [kC], of theta * position
+  float* sin;          // [kC]
+  float* large;        // [kC]: of cos and sin the one that is larger at the first row of the tile
+  float* ratio;        // [kC]: the other, divided by it
+  float* factors;      // [kC], 1 / normaliser
+  float* score_sums;   // [kC][kLanes]: of the scores, lane by lane
+  float* queries;      // [kC][width_step]
+  float* keys;         // [streams][kC][width_step]
+  float* key_columns;  // [streams][width][kC]
+  float* turned_keys;  // [streams][kC][parts][width_step]: times cos, times sin
+  float* values;       // [streams][kC][value_step]
+  float* scores;       // [streams][kC queries][kC keys]
+  float* results;      // [kC][value_step]
+  int64_t size;
+};
+
+// Whether the tile that holds row i takes cos as the larger.
+HWY_INLINE bool CosLeads(const Workspace& w, size_t i) {
+  const size_t tile = i / kTileRows * kTileRows;
+  return w.cos[tile] >= w.sin[tile];
+}
+
+// cos and sin of theta * (position + r), r < kC: one sine of the chunk's own angle in double, and
+// the addition theorem. Rounded once, to float.
+void FillAngles(const Rotation& rotation, int64_t position, const Workspace& w) {
+  const double angle = rotation.theta * static_cast<double>(position);
+  const double c = std::cos(angle);
+  const double s = std::sin(angle);
+  float* HWY_RESTRICT cos = w.cos;
+  float* HWY_RESTRICT sin = w.sin;
+  for (size_t r = 0; r < kC; ++r) {
+    cos[r] = static_cast<float>(c * rotation.cos[r] - s * rotation.sin[r]);
+    sin[r] = static_cast<float>(s * rotation.cos[r] + c * rotation.sin[r]);
+  }
+  float* HWY_RESTRICT large = w.large;
+  float* HWY_RESTRICT ratio = w.ratio;
+  for (size_t tile = 0; tile < kC; tile += kTileRows) {
+    const bool near = CosLeads(w, tile);
+    for (size_t r = tile; r < tile + kTileRows; ++r) {
+      // A tile may reach the angle of a cosine of 0 where the horizon is a few tokens.
+      large[r] = std::max(near ? cos[r] : sin[r], 1e-12f);
+      ratio[r] = (near ? sin[r] : cos[r]) / large[r];
+    }
+  }
+}
+
+// turned[j] = [cos_j key_j, sin_j key_j].
+void TurnKeys(const Workspace& w, const float* HWY_RESTRICT keys, size_t count,
+              float* HWY_RESTRICT turned) {
+  const DF df;
+  const size_t step = w.width_step;
+  for (size_t j = 0; j < count; ++j, keys += step, turned += 2 * step) {
+    const VF cos = hn::Set(df, w.cos[j]);
+    const VF sin = hn::Set(df, w.sin[j]);
+    for (size_t c = 0; c < step; c += kLanes) {
+      const VF x = hn::Load(df, keys + c);
+      hn::Store(hn::Mul(cos, x), df, turned + c);
+      hn::Store(hn::Mul(sin, x), df, turned + step + c);
+    }
+  }
+}
+
+// scores[i][j] = cos(theta (i - j)) query_i . key_j where j <= i, else 0.
+void ScoreChunk(const Sweep& sweep, const Workspace& w, size_t stream, size_t begin, size_t end) {
+  const DF df;
+  const hn::RebindToSigned<DF> di;
+  const bool turn = w.parts == 2;
+  const bool sums = sweep.normalise;
+  const float* window = sweep.rotation->window.data() + kC;
+  const float* keys = w.key_columns + stream * w.width_step * kC;
+  const size_t step = w.width_step;
+  for (size_t i0 = begin / kRows * kRows; i0 < end; i0 += kRows) {
+    float* HWY_RESTRICT scores = w.scores + (stream * kC + i0) * kC;
+    float* HWY_RESTRICT score_sums = w.score_sums + i0 * kLanes;
+    const size_t columns = (i0 + kRows + kLanes - 1) / kLanes * kLanes;
+    ForColumns(0, columns, [&](size_t j0, auto vectors) HWY_ATTR {
+      constexpr size_t kV = vectors();
+      Tile<kRows, kV> tile;
+      tile.Clear();
+      tile.AddRows(w.queries + i0 * step, step, keys + j0, kC, w.width);
+      for (size_t r = 0; r < kRows; ++r) {
+        const int32_t i = static_cast<int32_t>(i0 + r);
+        VF sum = j0 == 0 ? hn::Zero(df) : hn::Load(df, score_sums + r * kLanes);
+        for (size_t v = 0; v < kV; ++v) {
+          const int32_t j = static_cast<int32_t>(j0 + v * kLanes);
+          VF s = tile.sum[r][v];
+          if (turn) s = hn::Mul(s, hn::LoadU(df, window + (j - i)));
+          if (j0 + (v + 1) * kLanes > i0) {
+            const auto future = hn::Gt(hn::Iota(di, j), hn::Set(di, i));
+            s = hn::IfThenZeroElse(hn::RebindMask(df, future), s);
+          }
+          hn::Store(s, df, scores + r * kC + static_cast<size_t>(j));
+          sum = hn::Add(sum, s);
+        }
+        if (sums) hn::Store(sum, df, score_sums + r * kLanes);
+      }
+    });
+  }
+}
+
+// x away from zero by at least epsilon; NaN stays NaN.
+HWY_INLINE float KeptFromZero(float x, float epsilon) {
+  return std::abs(x) < epsilon ? std::copysign(epsilon, x) : x;
+}
+
+// factors[i] = 1 / (the sum of the scores of i + query_i . turned feature sums of the states).
+void Normalise(const Sweep& sweep, const Workspace& w, const float* const* states,
+               size_t state_count, bool has_scores, size_t begin, size_t end, const Output& output,
+               int64_t first_row) {
+  const DF df;
+  for (size_t i = begin; i < end; ++i) {
+    const float* HWY_RESTRICT query = w.queries + i * w.width_step;
+    VF sum = has_scores ? hn::Load(df, w.score_sums + i * kLanes) : hn::Zero(df);
+    VF more = hn::Zero(df);
+    for (size_t s = 0; s < state_count; ++s) {
+      const float* HWY_RESTRICT sums = states[s] + sweep.layout.Matrix();
+      if (w.parts == 2) {
+        const VF cos = hn::Set(df, w.cos[i]);
+        const VF sin = hn::Set(df, w.sin[i]);
+        for (size_t c = 0; c < w.width_step; c += kLanes) {
+          const VF x = hn::Load(df, query + c);
+          sum = hn::MulAdd(hn::Mul(x, cos), hn::Load(df, sums + c), sum);
+          more = hn::MulAdd(hn::Mul(x, sin), hn::Load(df, sums + w.width_step + c), more);
+        }
+      } else {
+        for (size_t c = 0; c < w.width_step; c += kLanes) {
+          sum = hn::MulAdd(hn::Load(df, query + c), hn::Load(df, sums + c), sum);
+        }
+      }
+    }
+    const float total = hn::GetLane(hn::SumOfLanes(df, hn::Add(sum, more)));
+    if (output.sums != nullptr) {
+      output.sums[(first_row + static_cast<int64_t>(i - begin)) * output.sums_stride] = total;
+    }
+    w.factors[i] = 1.0f / KeptFromZero(total, sweep.epsilon);
+  }
+}
+
+// What a chunk is read with.
+struct Reading {
+  const float* const* states;
+  size_t state_count;
+  size_t keys;  // of the chunk itself
+  float* out;   // row 0 of the chunk
+  size_t out_step;
+};
+
+// out[i] = cos_i query_i C + sin_i query_i S + scores_i values, for the tile rows from i0. The
+// angle is applied to the sums instead of the queries: the smaller of cos and sin first, as its
+// ratio to the larger.
+template <size_t kR, size_t kV>
+HWY_INLINE void ReadTile(const Sweep& sweep, const Workspace& w, const Reading& reading, size_t i0,
+                         size_t column, Ahead& ahead) {
+  const DF df;
+  const size_t step = w.value_step;
+  const float* queries = w.queries + i0 * w.width_step;
+  const size_t part_size = static_cast<size_t>(sweep.layout.part_rows) * step;
+  Tile<kR, kV> tile;
+  tile.Clear();
+  const auto add_part = [&](size_t part) HWY_ATTR {
+    for (size_t s = 0; s < reading.state_count; ++s) {
+      tile.AddRows(queries, w.width_step, reading.states[s] + part * part_size + column, step,
+                   w.width);
+    }
+    ahead.Some();
+  };
+  if (w.parts == 2) {
+    const bool near = CosLeads(w, i0);
+    add_part(near ? 1 : 0);
+    tile.Scale(w.ratio + i0);
+    add_part(near ? 0 : 1);
+    tile.Scale(w.large + i0);
+  } else {
+    add_part(0);
+  }
+  if (reading.keys > 0) {
+    for (size_t s = 0; s < w.streams; ++s) {
+      tile.AddRows(w.scores + (s * kC + i0) * kC, kC, w.values + s * kC * step + column, step,
+                   std::min(reading.keys, i0 + kR));
+    }
+  }
+  if (sweep.normalise) tile.Scale(w.factors + i0);
+  const size_t out_step = reading.out_step;
+  float* HWY_RESTRICT to = reading.out + i0 * out_step + column;
+  for (size_t r = 0; r < kR; ++r, to += out_step) {
+    for (size_t v = 0; v < kV; ++v) hn::StoreU(tile.sum[r][v], df, to + v * kLanes);
+  }
+}
+
+// A value that is not finite would reach the queries before it in its tile, as 0 * NaN: such a
+// chunk is read row by row.
+void ReadChunk(const Sweep& sweep, const Workspace& w, const Reading& reading, size_t begin,
+               size_t end, bool finite, Ahead& ahead) {
+  ForColumns(0, w.value_step, [&](size_t column, auto vectors) HWY_ATTR {
+    constexpr size_t kV = vectors();
+    if (finite) {
+      for (size_t i = begin / kRows * kRows; i < end; i += kRows) {
+        ReadTile<kRows, kV>(sweep, w, reading, i, column, ahead);
+      }
+    } else {
+      for (size_t i = begin; i < end; ++i) ReadTile<1, kV>(sweep, w, reading, i, column, ahead);
+    }
+  });
+}
+
+template <size_t kV>
+HWY_INLINE void AbsorbColumns(const Sweep& sweep, const Workspace& w, size_t key_end, size_t column,
+                              float* HWY_RESTRICT state, Ahead& ahead) {
+  // Copies: a vector store may alias anything, so that what is read through w would be read again.
+  const DF df;
+  const size_t step = w.value_step;
+  const size_t streams = w.streams;
+  const size_t key_step = w.key_step;
+  const size_t part_rows = static_cast<size_t>(sweep.layout.part_rows);
+  const float* values = w.values + column;
+  float* HWY_RESTRICT to = state + column;
+  for (size_t p = 0; p < w.parts; ++p) {
+    const float* keys = w.turned_keys + p * w.width_step;
+    for (size_t f = 0; f < part_rows; f += kRows) {
+      Tile<kRows, kV> tile;
+      tile.Clear();
+      for (size_t s = 0; s < streams; ++s) {
+        tile.AddColumns(keys + s * kC * key_step + f, key_step, values + s * kC * step, step,
+                        key_end);
+      }
+      for (size_t r = 0; r < kRows; ++r, to += step) {
+        for (size_t v = 0; v < kV; ++v) {
+          hn::Store(hn::Add(hn::Load(df, to + v * kLanes), tile.sum[r][v]), df, to + v * kLanes);
+        }
+      }
+      ahead.Some();
+    }
+  }
+}
+
+// state += sum_j turned key_j (outer) value_j. The sum over the chunk is taken from zero and then
+// added, so that it makes no difference whether a chunk is absorbed here or by another thread.
+void AbsorbChunk(const Sweep& sweep, const Workspace& w, size_t key_end, float* HWY_RESTRICT state,
+                 Ahead& ahead) {
+  const DF df;
+  ForColumns(0, w.value_step, [&](size_t column, auto vectors) HWY_ATTR {
+    AbsorbColumns<vectors()>(sweep, w, key_end, column, state, ahead);
+  });
+  if (!sweep.normalise) return;
+  float* HWY_RESTRICT sums = state + sweep.layout.Matrix();
+  for (size_t f = 0; f < w.key_step; f += kLanes) {
+    VF sum = hn::Zero(df);
+    for (size_t s = 0; s < w.streams; ++s) {
+      const float* HWY_RESTRICT key = w.turned_keys + s * kC * w.key_step + f;
+      for (size_t j = 0; j < key_end; ++j) sum = hn::Add(sum, hn::Load(df, key + j * w.key_step));
+    }
+    hn::Store(hn::Add(hn::Load(df, sums + f), sum), df, sums + f);
+  }
+}
+
+// What the chunk at p will touch, spread over the tiles of the chunk before it.
+void LookAhead(const Sweep& sweep, const Workspace& w, int64_t p, bool reads, bool absorbs,
+               Ahead& ahead) {
+  ahead.Clear();
+  const int64_t stop = p + kChunk;
+  if (absorbs || sweep.causal) {
+    const int64_t keys = std::min(stop, sweep.key_count) - p;
+    for (const Operand& op : sweep.keys) ahead.Add(op.data, op.dtype, op.stride, op.dim, p, keys);
+    for (const Operand& op : sweep.values) ahead.Add(op.data, op.dtype, op.stride, op.dim, p, keys);
+  }
+  if (reads) {
+    const int64_t first = std::max<int64_t>(0, p - sweep.query_offset);
+    const int64_t queries = std::min(stop - sweep.query_offset, sweep.query_count) - first;
+    for (const Operand& op : sweep.queries) {
+      ahead.Add(op.data, op.dtype, op.stride, op.dim, first, queries);
+    }
+    for (const Output& out : sweep.outputs) {
+      const Operand& at = out.derivative;
+      ahead.Add(out.data, out.dtype, out.stride, out.dim, first, queries);
+      if (at.data != nullptr) ahead.Add(at.data, at.dtype, at.stride, at.dim, first, queries);
+    }
+  }
+  const size_t columns = (w.value_step + kVecs * kLanes - 1) / (kVecs * kLanes);
+  const size_t read_calls = reads ? sweep.queries.size() * w.parts * (kC / kRows) * columns : 0;
+  const size_t part_tiles = static_cast<size_t>(sweep.layout.part_rows) / kRows;
+  const size_t absorb_calls = absorbs ? w.parts * part_tiles * columns : 0;
+  ahead.SpreadOver(static_cast<int64_t>(read_calls + absorb_calls));
+}
+
+void RunSweep(const Sweep& sweep, int64_t begin, int64_t end, SweepAction action, float* state,
+              const float* distant, float* scratch) {
+  const Workspace w(sweep, scratch);
+  const bool reads = action != SweepAction::kAbsorb;
+  const bool absorbs = action != SweepAction::kRead;
+  const float* states[] = {state, distant};
+  const size_t state_count = distant == nullptr ? 1 : 2;
+  Ahead ahead;
+
+  for (int64_t p = begin; p < end; p += kChunk) {
+    const int64_t chunk_end = std::min(end, p + kChunk);
+    // Local indices: keys [0, key_end), queries [query_begin, query_end).
+    const bool needs_keys = absorbs || sweep.causal;
+    const size_t key_end =
+        needs_keys ? static_cast<size_t>(std::clamp<int64_t>(sweep.key_count, p, chunk_end) - p)
+                   : 0;
+    const int64_t first_query = std::clamp<int64_t>(sweep.query_offset, p, chunk_end);
+    const int64_t last_query =
+        std::clamp<int64_t>(sweep.query_offset + sweep.query_count, p, chunk_end);
+    const size_t query_begin = static_cast<size_t>(first_query - p);
+    const size_t query_end = static_cast<size_t>(last_query - p);
+    const bool read_here = reads && query_begin < query_end;
+    const size_t scored_keys = sweep.causal && read_here ? key_end : 0;
+
+    LookAhead(sweep, w, chunk_end, reads, absorbs, ahead);
+    if (w.parts == 2) FillAngles(*sweep.rotation, p + sweep.origin, w);
+
+    bool finite = true;
+    for (size_t s = 0; s < w.streams && key_end > 0 && (absorbs || read_here); ++s) {
+      float* keys = w.keys + s * kC * w.width_step;
+      float* values = w.values + s * kC * w.value_step;
+      PackRows(sweep.keys[s], p, key_end, keys, w.width_step, kC);
+      PackRows(sweep.values[s], p, key_end, values, w.value_step, key_end);
+      if (scored_keys > 0) {
+        Transpose(keys, w.width_step, kC, w.width, w.key_columns + s * w.width_step * kC, kC);
+        finite &= AllFinite(values, key_end * w.value_step);
+      }
+      if (w.parts == 2 && absorbs) TurnKeys(w, keys, key_end, w.turned_keys + s * kC * w.key_step);
+    }
+
+    for (size_t h = 0; read_here && h < sweep.queries.size(); ++h) {
+      const int64_t first_row = first_query - sweep.query_offset;
+      const Output& output = sweep.outputs[h];
+      std::fill_n(w.queries, query_begin * w.width_step, 0.0f);
+      PackRows(sweep.queries[h], first_row, query_end - query_begin,
+               w.queries + query_begin * w.width_step, w.width_step, kC - query_begin);
+      for (size_t s = 0; s < w.streams && scored_keys > 0; ++s) {
+        ScoreChunk(sweep, w, s, query_begin, query_end);
+      }
+      if (sweep.normalise) {
+        Normalise(sweep, w, states, state_count, scored_keys > 0, query_begin, query_end, output,
+                  first_row);
+      }
+      // Straight into the output where whole tiles of whole vectors fit it.
+      const bool direct = output.dtype == DType::kFloat32 && output.derivative.data == nullptr &&
+                          output.dim == sweep.layout.row && query_begin == 0 && query_end == kC;
+      Reading reading{states, state_count, scored_keys, w.results, w.value_step};
+      if (direct) {
+        reading.out = static_cast<float*>(output.data) + first_row * output.stride;
+        reading.out_step = static_cast<size_t>(output.stride);
+      }
+      ReadChunk(sweep, w, reading, query_begin, query_end, finite, ahead);
+      if (!direct) {
+        UnpackRows(w.results + query_begin * w.value_step, w.value_step, first_row,
+                   query_end - query_begin, output);
+      }
+    }
+
+    if (absorbs && key_end > 0) AbsorbChunk(sweep, w, key_end, state, ahead);
+  }
+}
+
+int64_t SweepScratch(const Sweep& sweep) { return Workspace(sweep, nullptr).size; }
+
+// One pass over a state's columns: row f takes in key[f] * value where key is given, and adds
+// query[f] * row to the result where query is given.
+template <bool kAbsorb, bool kRead, size_t kV>
+HWY_INLINE void StepColumns(const float* HWY_RESTRICT key, const float* HWY_RESTRICT query,
+                            const float* HWY_RESTRICT value, size_t rows, size_t row_step,
+                            float* HWY_RESTRICT state, float* HWY_RESTRICT result) {
+  const DF df;
+  VF vv[kV], even[kV], odd[kV];
+  for (size_t v = 0; v < kV; ++v) {
+    if (kAbsorb) vv[v] = hn::Load(df, value + v * kLanes);
+    even[v] = kRead ? hn::Load(df, result + v * kLanes) : hn::Zero(df);
+    odd[v] = hn::Zero(df);
+  }
+  // Two rows a turn, each with its own sums: 2 * kV FMA chains.
+  for (size_t f = 0; f < rows; f += 2) {
+    float* HWY_RESTRICT row0 = state + f * row_step;
+    float* HWY_RESTRICT row1 = row0 + row_step;
+    for (size_t v = 0; v < kV; ++v) {
+      VF x0 = hn::Load(df, row0 + v * kLanes);
+      VF x1 = hn::Load(df, row1 + v * kLanes);
+      if (kAbsorb) {
+        x0 = hn::MulAdd(hn::Set(df, key[f]), vv[v], x0);
+        x1 = hn::MulAdd(hn::Set(df, key[f + 1]), vv[v], x1);
+        hn::Store(x0, df, row0 + v * kLanes);
+        hn::Store(x1, df, row1 + v * kLanes);
+      }
+      if (kRead) {
+        even[v] = hn::MulAdd(hn::Set(df, query[f]), x0, even[v]);
+        odd[v] = hn::MulAdd(hn::Set(df, query[f + 1]), x1, odd[v]);
+      }
+    }
+  }
+  if (kRead) {
+    for (size_t v = 0; v < kV; ++v) {
+      hn::Store(hn::Add(even[v], odd[v]), df, result + v * kLanes);
+    }
+  }
+}
+
+// All columns of all parts; key and query are [parts][layout.sums].
+template <bool kAbsorb, bool kRead>
+void StepState(const StateLayout& layout, const float* key, const float* query, const float* value,
+               float* state, float* result) {
+  constexpr size_t kWide = kRows == 8 ? 4 : 2;
+  const size_t step = static_cast<size_t>(layout.row);
+  const size_t rows = static_cast<size_t>(layout.part_rows);
+  for (int64_t p = 0; p < layout.parts; ++p) {
+    size_t c = 0;
+    for (; c + kWide * kLanes <= step; c += kWide * kLanes) {
+      StepColumns<kAbsorb, kRead, kWide>(key, query, value + c, rows, step, state + c, result + c);
+    }
+    for (; c < step; c += kLanes) {
+      StepColumns<kAbsorb, kRead, 1>(key, query, value + c, rows, step, state + c, result + c);
+    }
+    key += layout.sums;
+    query += layout.sums;
+    state += rows * step;
+  }
+}
+
+void RunTokenStep(const TokenStep& step, float* scratch) {
+  const DF df;
+  const StateLayout& layout = step.layout;
+  const size_t width = static_cast<size_t>(layout.sums);
+  const size_t all = static_cast<size_t>(layout.parts) * width;
+  const size_t row = static_cast<size_t>(layout.row);
+  float* features = scratch;      // [width]
+  float* key = features + width;  // [parts][width]
+  float* query = key + all;       // [parts][width]
+  float* value = query + all;     // [row]
+  float* result = value + row;    // [row]
+
+  // to = [cos x, sin x] at the position since the state began.
+  const auto turn = [&](const Operand& op, int64_t position, float* HWY_RESTRICT to) HWY_ATTR {
+    PackRows(op, 0, 1, features, width, 1);
+    const double angle = step.theta * static_cast<double>(position);
+    const VF cos = hn::Set(df, static_cast<float>(std::cos(angle)));
+    const VF sin = hn::Set(df, static_cast<float>(std::sin(angle)));
+    for (size_t c = 0; c < width; c += kLanes) {
+      const VF x = hn::Load(df, features + c);
+      hn::Store(hn::Mul(x, cos), df, to + c);
+      if (layout.parts == 2) hn::Store(hn::Mul(x, sin), df, to + width + c);
+    }
+  };
+
+  PackRows(step.value, 0, 1, value, row, 1);
+  for (size_t h = 0; h == 0 || h < step.queries.size(); ++h) {
+    const bool has_query = h < step.queries.size();
+    std::fill_n(result, row, 0.0f);
+    VF sum = hn::Zero(df);
+    for (size_t s = 0; s < 2; ++s) {
+      float* state = step.states[s];
+      if (state == nullptr) continue;
+      float* HWY_RESTRICT sums = state + layout.Matrix();
+      const bool absorb = step.absorb[s] && h == 0;
+      const bool read = step.read[s] && has_query;
+      if (absorb) {
+        turn(step.key, step.positions[s], key);
+        for (size_t f = 0; f < all; f += kLanes) {
+          hn::Store(hn::Add(hn::Load(df, sums + f), hn::Load(df, key + f)), df, sums + f);
+        }
+      }
+      if (read) {
+        turn(step.queries[h], step.positions[s], query);
+        for (size_t f = 0; f < all; f += kLanes) {
+          sum = hn::MulAdd(hn::Load(df, query + f), hn::Load(df, sums + f), sum);
+        }
+      }
+      if (absorb && read) {
+        StepState<true, true>(layout, key, query, value, state, result);
+      } else if (absorb) {
+        StepState<true, false>(layout, key, query, value, state, result);
+      } else if (read) {
+        StepState<false, true>(layout, key, query, value, state, result);
+      }
+    }
+    if (!has_query) break;
+    const float total = hn::GetLane(hn::SumOfLanes(df, sum));
+    const VF factor = hn::Set(df, 1.0f / KeptFromZero(total, step.epsilon));
+    for (size_t c = 0; c < row; c += kLanes) {
+      hn::Store(hn::Mul(hn::Load(df, result + c), factor), df, result + c);
+    }
+    UnpackRows(result, row, 0, 1, step.outputs[h]);
+  }
+}
+
+void DotRows(const Operand& x, const Operand& y, int64_t count, float* HWY_RESTRICT out,
+             int64_t out_stride) {
+  const DF df;
+  const size_t dim = static_cast<size_t>(x.dim);
+  for (int64_t r = 0; r < count; ++r) {
+    const void* a = RowOf(x.data, x.dtype, r * x.stride);
+    const void* b = RowOf(y.data, y.dtype, r * y.stride);
+    VF sum = hn::Zero(df);
+    for (size_t c = 0; c < dim; c += kLanes) {
+      sum = hn::MulAdd(LoadRow(a, x.dtype, c, dim), LoadRow(b, y.dtype, c, dim), sum);
+    }
+    out[r * out_stride] = hn::GetLane(hn::SumOfLanes(df, sum));
+  }
+}
+
+const char* TargetName() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cosformer
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cosformer {
+
+HWY_EXPORT(RunSweep);
+HWY_EXPORT(SweepScratch);
+HWY_EXPORT(RunTokenStep);
+HWY_EXPORT(DotRows);
+HWY_EXPORT(TargetName);
+
+double AngleOf(const LinearKernel& kernel) {
+  if (kernel.reweighting == Reweighting::kNone) return 0;
+  return std::numbers::pi / 2 / static_cast<double>(kernel.horizon);
+}
+
+Rotation::Rotation(const LinearKernel& kernel) : theta(AngleOf(kernel)) {
+  for (int64_t r = 0; r < kChunk; ++r) {
+    cos[static_cast<size_t>(r)] = std::cos(theta * static_cast<double>(r));
+    sin[static_cast<size_t>(r)] = std::sin(theta * static_cast<double>(r));
+  }
+  for (int64_t x = -kChunk; x < kChunk + kMaxLanes; ++x) {
+    window[static_cast<size_t>(kChunk + x)] =
+        static_cast<float>(std::cos(theta * static_cast<double>(x)));
+  }
+}
+
+void RunSweep(const Sweep& sweep, int64_t begin, int64_t end, SweepAction action, float* state,
+              const float* distant, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(RunSweep)(sweep, begin, end, action, state, distant, scratch);
+}
+
+int64_t SweepScratch(const Sweep& sweep) { return HWY_DYNAMIC_DISPATCH(SweepScratch)(sweep); }
+
+void RunTokenStep(const TokenStep& step, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(RunTokenStep)(step, scratch);
+}
+
+int64_t TokenStepScratch(const StateLayout& layout) {
+  return (1 + 2 * layout.parts) * layout.sums + 2 * layout.row;
+}
+
+void DotRows(const Operand& x, const Operand& y, int64_t count, float* out, int64_t out_stride) {
+  HWY_DYNAMIC_DISPATCH(DotRows)(x, y, count, out, out_stride);
+}
+
+const char* AttentionTarget() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
+
+}  // namespace cosformer
+#endif  // HWY_ONCE

@@ -1,0 +1,148 @@
+// The sweep: one pass along one sequence and one key/value head, chunk by chunk, and the one-token
+// step. This header is the contract between the code that plans (linear.cc, linear_state.cc) and
+// the SIMD that computes (linear_kernels.cc).
+//
+// A sweep knows neither forward nor backward: it takes rows in the roles of queries, keys and
+// values and gives, for the query at position i,
+//
+//     sum_j cos(theta (i - j)) (x_i . y_j) z_j        x: queries, y: keys, z: values
+//
+// which with other rows in the three roles is also each of the gradients (docs/attention.md).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "cosformer/attention.h"
+
+namespace cosformer {
+
+// Positions handled at a time. Inside a chunk the cost is quadratic: (kChunk + 12) * 2 * dim flops
+// a token with 8-row tiles, 17 % of the useful work at dim 64; a shorter chunk would move the state
+// through the registers more often than it saves.
+inline constexpr int64_t kChunk = 32;
+
+// Multiples that every instruction set divides: the rows of a register tile, the lanes of a vector.
+inline constexpr int64_t kTileRows = 8;
+inline constexpr int64_t kMaxLanes = 16;
+
+constexpr int64_t RoundUp(int64_t n, int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+// A state as it lies in memory: for each part (cos, sin; or one without re-weighting) a matrix of
+// rows (features) x columns (values), padded with rows and columns that are never read, and then
+// the sums of the features, which make the normaliser.
+struct StateLayout {
+  StateLayout(int64_t features, int64_t values, bool cos)
+      : features(features),
+        values(values),
+        parts(cos ? 2 : 1),
+        part_rows(RoundUp(features, kTileRows)),
+        row(RoundUp(values, kMaxLanes)),
+        sums(RoundUp(features, kMaxLanes)) {}
+  int64_t Matrix() const { return parts * part_rows * row; }
+  int64_t Size() const { return Matrix() + parts * sums; }
+
+  int64_t features;
+  int64_t values;
+  int64_t parts;
+  int64_t part_rows;  // features, rounded up
+  int64_t row;        // values, rounded up
+  int64_t sums;       // features, rounded up: the feature sums of each part
+};
+
+// The angle a token, pi / (2 M), or 0 without re-weighting.
+double AngleOf(const LinearKernel& kernel);
+
+// What of it every chunk needs.
+struct Rotation {
+  explicit Rotation(const LinearKernel& kernel);
+  double theta = 0;
+  std::array<double, kChunk> cos{};
+  std::array<double, kChunk> sin{};                    // of theta * r
+  std::array<float, 2 * kChunk + kMaxLanes> window{};  // [kChunk + x]: cos(theta * x)
+};
+
+// Rows in one of the three roles, read through a feature map and a factor, with one more column
+// where the role needs it.
+struct Operand {
+  enum class Extra : uint8_t { kNone, kOnes, kColumn };
+
+  const void* data = nullptr;
+  DType dtype = DType::kFloat32;
+  int64_t stride = 0;  // between rows; may be negative
+  int64_t dim = 0;
+  FeatureMap map = FeatureMap::kIdentity;
+  float leaky_slope = 0;
+  const float* factor = nullptr;  // of each row, or null
+  Extra extra = Extra::kNone;
+  const float* column = nullptr;  // of kColumn
+  int64_t side_stride = 0;        // of factor and column
+
+  int64_t Width() const { return dim + (extra == Extra::kNone ? 0 : 1); }
+};
+
+struct Output {
+  void* data = nullptr;
+  DType dtype = DType::kFloat32;
+  int64_t stride = 0;
+  int64_t dim = 0;
+  float* sums = nullptr;  // receives the normalisers, or null
+  int64_t sums_stride = 0;
+  // Where it has data: the result is multiplied by the derivative of its feature map at its rows.
+  Operand derivative;
+};
+
+struct Sweep {
+  explicit Sweep(const StateLayout& layout) : layout(layout) {}
+
+  StateLayout layout;
+  const Rotation* rotation = nullptr;
+  int64_t origin = 0;  // position of key 0 since the state began: angles are taken from there
+  bool causal = true;
+  bool normalise = false;  // divide by the sum of the weights, kept away from zero by epsilon
+  float epsilon = 0;
+  std::span<const Operand> queries;  // several heads that share the state
+  std::span<const Output> outputs;   // as queries
+  std::span<const Operand> keys;     // several heads that add up in the state
+  std::span<const Operand> values;   // as keys
+  int64_t query_count = 0;
+  int64_t key_count = 0;
+  int64_t query_offset = 0;  // query i stands at position i + query_offset, key j at j
+};
+
+enum class SweepAction : uint8_t { kAbsorb, kRead, kReadAndAbsorb };
+
+// Runs the positions begin to end - 1. Absorbing adds to `state`; reading takes the keys before
+// `begin` from `state` and, where it is not null, from `distant` as well, and with `causal` those
+// of the chunk itself directly. Chunks start at `begin`.
+void RunSweep(const Sweep& sweep, int64_t begin, int64_t end, SweepAction action, float* state,
+              const float* distant, float* scratch);
+int64_t SweepScratch(const Sweep& sweep);  // floats
+
+// One token: key 0 and its value go into each state of `absorb`, then every query reads the sum of
+// the states of `read`. Null entries are passed over. The angle of state s is theta * positions[s].
+struct TokenStep {
+  explicit TokenStep(const StateLayout& layout) : layout(layout) {}
+
+  StateLayout layout;
+  double theta = 0;
+  float epsilon = 0;
+  std::span<const Operand> queries;
+  std::span<const Output> outputs;
+  Operand key;
+  Operand value;
+  std::array<float*, 2> states{};
+  std::array<int64_t, 2> positions{};
+  std::array<bool, 2> absorb{};
+  std::array<bool, 2> read{};
+};
+void RunTokenStep(const TokenStep& step, float* scratch);
+int64_t TokenStepScratch(const StateLayout& layout);  // floats
+
+// out[r * out_stride] = x_r . y_r, for the first `count` rows as they are (no map, no factor).
+void DotRows(const Operand& x, const Operand& y, int64_t count, float* out, int64_t out_stride);
+
+}  // namespace cosformer

@@ -1,0 +1,226 @@
+#include "attention/sweep_jobs.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <span>
+
+namespace cosformer {
+namespace {
+
+// Below this, splitting a job costs more in barriers (some 2 us each) than it saves.
+constexpr int64_t kShortestSplit = 8 * kChunk;
+
+bool ReadsLast(const SweepJob& job) {
+  return job.action == SweepAction::kReadAndAbsorb && !job.sweep.causal;
+}
+
+// Positions that an action goes through.
+int64_t EndOf(const SweepJob& job, SweepAction action) {
+  const int64_t queries = job.sweep.query_offset + job.sweep.query_count;
+  if (action == SweepAction::kAbsorb) return job.sweep.key_count;
+  if (action == SweepAction::kRead) return queries;
+  return std::max(job.sweep.key_count, queries);
+}
+
+int64_t BeginOf(const SweepJob& job, SweepAction action) {
+  return action == SweepAction::kRead ? job.sweep.query_offset : 0;
+}
+
+// Jobs that one thread runs in step, chunk by chunk: neighbouring heads of a sequence, whose rows
+// lie on the same pages. One after the other, each would miss the TLB on every other row again
+// (measured: a quarter of the time at 8 heads of 64).
+struct Unit {
+  std::span<const SweepJob> jobs;
+
+  const SweepJob& front() const { return jobs.front(); }
+  int64_t Cost() const {
+    return static_cast<int64_t>(jobs.size()) *
+           (front().sweep.query_count * static_cast<int64_t>(front().queries.size()) +
+            front().sweep.key_count * static_cast<int64_t>(front().keys.size()));
+  }
+};
+
+// The states of a unit stay in the second cache level.
+constexpr int64_t kUnitFloats = 128 * 1024;
+
+bool SameShape(const SweepJob& a, const SweepJob& b) {
+  return a.action == b.action && a.sweep.layout.features == b.sweep.layout.features &&
+         a.sweep.layout.values == b.sweep.layout.values &&
+         a.sweep.query_count == b.sweep.query_count && a.sweep.key_count == b.sweep.key_count &&
+         a.sweep.query_offset == b.sweep.query_offset && a.queries.size() == b.queries.size() &&
+         a.keys.size() == b.keys.size();
+}
+
+// Consecutive jobs of one shape, at most so many that every thread gets a unit.
+std::vector<Unit> UnitsOf(const std::vector<SweepJob>& jobs, int threads) {
+  const size_t share =
+      (jobs.size() + static_cast<size_t>(threads) - 1) / static_cast<size_t>(threads);
+  std::vector<Unit> units;
+  for (size_t begin = 0; begin < jobs.size();) {
+    const int64_t fit = std::max<int64_t>(1, kUnitFloats / jobs[begin].sweep.layout.Size());
+    const size_t most = std::min(share, static_cast<size_t>(fit));
+    size_t end = begin + 1;
+    while (end < jobs.size() && end - begin < most && SameShape(jobs[begin], jobs[end])) ++end;
+    units.push_back({std::span(jobs).subspan(begin, end - begin)});
+    begin = end;
+  }
+  return units;
+}
+
+void RunUnit(const Unit& unit, float* own_states, float* scratch) {
+  const int64_t size = unit.front().sweep.layout.Size();
+  const auto state_of = [&](size_t j) {
+    return unit.jobs[j].state != nullptr ? unit.jobs[j].state
+                                         : own_states + static_cast<int64_t>(j) * size;
+  };
+  for (size_t j = 0; j < unit.jobs.size(); ++j) {
+    if (unit.jobs[j].state == nullptr) std::fill_n(state_of(j), size, 0.0f);
+  }
+  const auto run = [&](SweepAction action) {
+    const int64_t end = EndOf(unit.front(), action);
+    for (int64_t p = BeginOf(unit.front(), action); p < end; p += kChunk) {
+      for (size_t j = 0; j < unit.jobs.size(); ++j) {
+        RunSweep(unit.jobs[j].sweep, p, std::min(end, p + kChunk), action, state_of(j),
+                 unit.jobs[j].distant, scratch);
+      }
+    }
+  };
+  if (ReadsLast(unit.front())) {
+    run(SweepAction::kAbsorb);
+    run(SweepAction::kRead);
+  } else {
+    run(unit.front().action);
+  }
+}
+
+// buffers[c] holds what chunk c adds; makes it the state before chunk c, and state the one after.
+void PrefixSums(float* state, float* buffers, int64_t size, int64_t chunks, int64_t begin,
+                int64_t end) {
+  for (int64_t c = 0; c < chunks; ++c) {
+    float* buffer = buffers + c * size;
+    for (int64_t i = begin; i < end; ++i) {
+      const float added = buffer[i];
+      buffer[i] = state[i];
+      state[i] += added;
+    }
+  }
+}
+
+// One job over all threads: window by window, the chunks are absorbed side by side, each from zero;
+// their running sums are taken; the chunks are read side by side.
+void RunSplit(const SweepJob& job, SweepAction action, int threads, float* state,
+              AlignedFloats& scratch, int64_t scratch_size, AlignedFloats& buffers) {
+  const int64_t size = job.sweep.layout.Size();
+  const int64_t begin = BeginOf(job, action);
+  const int64_t end = EndOf(job, action);
+  const int64_t window = std::max<int64_t>(32, 8 * threads) * kChunk;
+  const bool absorbs = action != SweepAction::kRead;
+  const bool reads = action != SweepAction::kAbsorb;
+  if (absorbs) buffers.resize(static_cast<size_t>(window / kChunk * size));
+  const int64_t stripe = RoundUp((size + threads - 1) / threads, kMaxLanes);
+
+#pragma omp parallel num_threads(threads)
+  {
+    float* own = scratch.data() + omp_get_thread_num() * scratch_size;
+    for (int64_t p = begin; p < end; p += window) {
+      const int64_t chunks = (std::min(end - p, window) + kChunk - 1) / kChunk;
+      if (absorbs) {
+#pragma omp for schedule(static)
+        for (int64_t c = 0; c < chunks; ++c) {
+          const int64_t first = p + c * kChunk;
+          float* buffer = buffers.data() + c * size;
+          std::fill_n(buffer, size, 0.0f);
+          RunSweep(job.sweep, first, std::min(end, first + kChunk), SweepAction::kAbsorb, buffer,
+                   nullptr, own);
+        }
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < size; i += stripe) {
+          PrefixSums(state, buffers.data(), size, chunks, i, std::min(size, i + stripe));
+        }
+      }
+      if (reads) {
+#pragma omp for schedule(static)
+        for (int64_t c = 0; c < chunks; ++c) {
+          const int64_t first = p + c * kChunk;
+          float* before = absorbs ? buffers.data() + c * size : state;
+          RunSweep(job.sweep, first, std::min(end, first + kChunk), SweepAction::kRead, before,
+                   job.distant, own);
+        }
+      }
+    }
+  }
+}
+
+// How many of the units, longest first, to split, so that the rest keeps all threads busy to within
+// a tenth when handed out longest first.
+size_t UnitsToSplit(const std::vector<Unit>& units, int threads) {
+  if (threads == 1) return 0;
+  for (size_t split = 0; split < units.size(); ++split) {
+    if (units[split].Cost() < kShortestSplit) return split;
+    std::vector<int64_t> load(static_cast<size_t>(threads), 0);
+    int64_t total = 0;
+    for (size_t u = split; u < units.size(); ++u) {
+      *std::min_element(load.begin(), load.end()) += units[u].Cost();
+      total += units[u].Cost();
+    }
+    if (*std::max_element(load.begin(), load.end()) * threads * 10 <= total * 11) return split;
+  }
+  return units.size();
+}
+
+}  // namespace
+
+void RunJobs(std::vector<SweepJob>& jobs, int threads) {
+  if (jobs.empty()) return;
+  int64_t scratch_size = 0;
+  for (SweepJob& job : jobs) {
+    job.sweep.queries = job.queries;
+    job.sweep.outputs = job.outputs;
+    job.sweep.keys = job.keys;
+    job.sweep.values = job.values;
+    scratch_size = std::max(scratch_size, RoundUp(SweepScratch(job.sweep), kMaxLanes));
+  }
+  std::vector<Unit> units = UnitsOf(jobs, threads);
+  std::stable_sort(units.begin(), units.end(),
+                   [](const Unit& a, const Unit& b) { return a.Cost() > b.Cost(); });
+  int64_t state_size = 0;
+  for (const Unit& unit : units) {
+    state_size = std::max(state_size, static_cast<int64_t>(unit.jobs.size()) *
+                                          RoundUp(unit.front().sweep.layout.Size(), kMaxLanes));
+  }
+  const int64_t splits = static_cast<int64_t>(UnitsToSplit(units, threads));
+  const int64_t count = static_cast<int64_t>(units.size());
+  const int team = splits > 0 ? threads : static_cast<int>(std::min<int64_t>(threads, count));
+  AlignedFloats scratch(static_cast<size_t>(team * scratch_size));
+  AlignedFloats states(static_cast<size_t>(team * state_size));
+
+  AlignedFloats buffers;
+  for (int64_t n = 0; n < splits; ++n) {
+    for (const SweepJob& job : units[static_cast<size_t>(n)].jobs) {
+      float* state = job.state;
+      if (state == nullptr) {
+        state = states.data();
+        std::fill_n(state, job.sweep.layout.Size(), 0.0f);
+      }
+      const auto run = [&](SweepAction action) {
+        RunSplit(job, action, threads, state, scratch, scratch_size, buffers);
+      };
+      if (ReadsLast(job)) {
+        run(SweepAction::kAbsorb);
+        run(SweepAction::kRead);
+      } else {
+        run(job.action);
+      }
+    }
+  }
+
+#pragma omp parallel for schedule(dynamic, 1) num_threads(team) if (team > 1)
+  for (int64_t n = splits; n < count; ++n) {
+    const int thread = omp_get_thread_num();
+    RunUnit(units[static_cast<size_t>(n)], states.data() + thread * state_size,
+            scratch.data() + thread * scratch_size);
+  }
+}
+
+}  // namespace cosformer

@@ -1,0 +1,129 @@
+#include "report/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "cosformer/error.h"
+
+namespace cosformer::report {
+namespace {
+
+[[noreturn]] void Fail(const std::string& path, int error_number) {
+  throw Error(fmt::format("cannot write \"{}\": {}", path, std::strerror(error_number)));
+}
+
+// Where the bytes go: the end of a chain of links, so that renaming does not replace the link.
+struct Place {
+  std::string path;
+  bool exists = false;
+  bool regular = true;
+  mode_t mode = 0;  // of the file that is there
+};
+
+Place FindPlace(const std::string& path) {
+  if (path.empty()) throw Error("cannot write a file without a name: give a path");
+  Place place{.path = path};
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) {
+    // A dangling link also ends here; renaming then replaces the link, which is what is wanted.
+    if (errno != ENOENT) Fail(path, errno);
+    return place;
+  }
+  if (S_ISDIR(status.st_mode)) Fail(path, EISDIR);
+  place.exists = true;
+  place.regular = S_ISREG(status.st_mode);
+  place.mode = status.st_mode & 07777;
+  // Renaming needs no permission on the file itself, but a file made read-only is meant to stay.
+  if (access(path.c_str(), W_OK) != 0) Fail(path, errno);
+  if (place.regular) {
+    std::error_code error;
+    place.path = std::filesystem::canonical(path, error).string();
+    if (error) Fail(path, error.value());
+  }
+  return place;
+}
+
+// A new file beside the place, removed again unless it was moved into it.
+class Beside {
+ public:
+  Beside(const std::string& path, const Place& place)
+      : path_(path),
+        place_(place),
+        temporary_(fmt::format("{}.{}.partial", place.path, getpid())),
+        descriptor_(open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+    if (descriptor_ < 0) Fail(path_, errno);
+    if (place_.exists) fchmod(descriptor_, place_.mode);
+  }
+  Beside(const Beside&) = delete;
+  Beside& operator=(const Beside&) = delete;
+  ~Beside() {
+    if (descriptor_ >= 0) close(descriptor_);
+    if (!moved_) unlink(temporary_.c_str());
+  }
+
+  int descriptor() const { return descriptor_; }
+
+  void MoveIntoPlace() {
+    // Without it, a power cut after the rename can leave an empty file under the final name.
+    if (fsync(descriptor_) != 0) Fail(path_, errno);
+    const int descriptor = descriptor_;
+    descriptor_ = -1;
+    if (close(descriptor) != 0) Fail(path_, errno);
+    if (std::rename(temporary_.c_str(), place_.path.c_str()) != 0) Fail(path_, errno);
+    moved_ = true;
+  }
+
+ private:
+  const std::string& path_;
+  const Place& place_;
+  std::string temporary_;
+  int descriptor_;
+  bool moved_ = false;
+};
+
+void WriteAll(int descriptor, std::string_view contents, const std::string& path) {
+  while (!contents.empty()) {
+    const ssize_t written = write(descriptor, contents.data(), contents.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      Fail(path, errno);
+    }
+    contents.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+}  // namespace
+
+void CheckWritable(const std::string& path) {
+  const Place place = FindPlace(path);
+  if (place.regular) Beside(path, place);
+}
+
+void WriteFile(const std::string& path, std::string_view contents) {
+  const Place place = FindPlace(path);
+  if (place.regular) {
+    Beside beside(path, place);
+    WriteAll(beside.descriptor(), contents, path);
+    beside.MoveIntoPlace();
+    return;
+  }
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) Fail(path, errno);
+  try {
+    WriteAll(descriptor, contents, path);
+  } catch (...) {
+    close(descriptor);
+    throw;
+  }
+  if (close(descriptor) != 0) Fail(path, errno);
+}
+
+}  // namespace cosformer::report

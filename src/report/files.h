@@ -1,0 +1,18 @@
+// Output files are written whole or not at all: beside their place first, then renamed into it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cosformer::report {
+
+// Throws Error, naming the path, if a file can't be created there now. Call it before hours of
+// work whose result shall go there. Nothing is left behind.
+void CheckWritable(const std::string& path);
+
+// Writes `contents` to `path`. On failure (no permission, full disk) throws Error, naming the path,
+// and a file that was there before stays as it was. Links are followed; what is not a regular file,
+// as /dev/stdout, is written straight.
+void WriteFile(const std::string& path, std::string_view contents);
+
+}  // namespace cosformer::report

@@ -1,0 +1,66 @@
+// Line plots as SVG: a figure is a row of panels, a panel some series over two axes. Colours are
+// told apart by colour-blind readers, markers and dashes also in black and white. No fonts or
+// scripts from elsewhere, so a file shows the same in a browser, a README and a paper.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cosformer::report {
+
+enum class Scale { kLinear, kLog10, kLog2 };
+
+struct Axis {
+  std::string title;
+  Scale scale = Scale::kLinear;
+  // Given, the ticks carry it with an SI prefix: "20 ms". Otherwise they are plain numbers.
+  std::string unit;
+};
+
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+struct Series {
+  std::string name;
+  // In drawing order. A NaN or infinite coordinate leaves a gap.
+  std::vector<Point> points;
+  // Series that share a hue share colour and marker; those that share a dash are broken alike.
+  // Both count from 0 and start again after seven; -1 takes the place in the panel.
+  int hue = -1;
+  int dash = -1;
+};
+
+struct Panel {
+  std::string title;
+  Axis x;
+  Axis y;
+  std::vector<Series> series;
+};
+
+struct Figure {
+  std::string title;
+  std::string subtitle;
+  std::vector<Panel> panels;
+};
+
+// The figure as the text of an SVG file. Throws Error, naming the panel, if there is nothing to
+// draw in it, and naming the series, if a value is not positive on a logarithmic axis.
+std::string RenderSvg(const Figure& figure);
+
+struct Tick {
+  double value = 0;
+  std::string label;  // empty for the small ticks between
+};
+
+// Ticks at round numbers within [low, high]; low < high, both positive on a logarithmic axis. At
+// least two of them have labels.
+std::vector<Tick> ChooseTicks(const Axis& axis, double low, double high);
+
+// Text as it may stand in XML: markup escaped, what XML forbids (control characters, bytes that
+// aren't UTF-8) replaced by U+FFFD.
+std::string EscapeXml(std::string_view text);
+
+}  // namespace cosformer::report

@@ -1,0 +1,68 @@
+// The machine's limits are measured; how high they are is the machine's affair.
+#include "bench/machine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "bench/machine_kernels.h"
+#include "bench/memory.h"
+
+namespace cosformer::bench {
+namespace {
+
+TEST(MachineTest, LimitsArePositiveForOneThreadAllThreadsAndThoseAsked) {
+  report::Progress progress;
+  Machine machine = DescribeMachine({1}, 100'000, 0.001);
+  MeasureLimits(machine, 0.001, progress);
+  EXPECT_FALSE(machine.cpu.empty());
+  EXPECT_FALSE(machine.target.empty());
+  EXPECT_EQ(machine.threads, AllThreads());
+  EXPECT_GT(machine.read_bytes, 0);
+  for (const int threads : {1, machine.threads}) {
+    const Limits& limits = machine.For(threads);
+    for (const double limit : {limits.fma_gflops, limits.read_gbps, limits.update_gbps}) {
+      EXPECT_GT(limit, 0);
+      EXPECT_TRUE(std::isfinite(limit));
+    }
+  }
+  EXPECT_GE(machine.For(machine.threads).fma_gflops, machine.For(1).fma_gflops);
+}
+
+TEST(MachineTest, MeasuringAgainNeverLowersALimit) {
+  report::Progress progress;
+  Machine machine = DescribeMachine({1}, 1000, 0.001);
+  machine.limits[1].fma_gflops = 1e9;
+  MeasureLimits(machine, 0.001, progress);
+  EXPECT_EQ(machine.For(1).fma_gflops, 1e9);
+}
+
+TEST(MachineTest, KernelsTouchEveryElementAtEveryLength) {
+  alignas(64) float data[300];
+  for (size_t count = 0; count <= 300; ++count) {
+    for (float& x : data) x = 3;
+    EXPECT_EQ(ReadAll(data, count), 3.0f * static_cast<float>(count));
+    UpdateAll(data, count);
+    for (size_t i = 0; i < 300; ++i) EXPECT_EQ(data[i], i < count ? 2 : 3);
+  }
+  float sink = 0;
+  EXPECT_GT(MultiplyAdds(100, &sink), 0);
+  EXPECT_GT(sink, 0);
+}
+
+TEST(MachineTest, PeakMemoryNoticesWhatWasAllocatedAndFreed) {
+  constexpr size_t kBytes = size_t{64} << 20;
+  const PeakMemory memory;
+  {
+    std::vector<char> block(kBytes, 1);
+    EXPECT_EQ(block[kBytes / 2], 1);
+  }
+  const auto rise = memory.Rise();
+  if (!rise) GTEST_SKIP() << "this system does not let a process reset its peak";
+  EXPECT_GT(*rise, static_cast<int64_t>(kBytes) * 9 / 10);
+  EXPECT_GT(AvailableMemory(), 0);
+}
+
+}  // namespace
+}  // namespace cosformer::bench

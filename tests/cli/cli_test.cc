@@ -1,0 +1,173 @@
+// The command as a user meets it: run as a process, judged by its exit, its output and its files.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "contains.h"
+
+namespace cosformer {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+
+// Small and short: what is tried here is the command, not the speed.
+constexpr const char* kQuick =
+    " --lengths 64 --seconds 0.001 --heads 2 --dim 8 --threads 1 --passes forward";
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+class CliTest : public ::testing::Test {
+ protected:
+  CliTest() {
+    std::string pattern = (fs::temp_directory_path() / "cosformer_cli_XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~CliTest() override { fs::remove_all(folder_); }
+
+  struct Outcome {
+    int code;
+    std::string out;
+    std::string err;
+  };
+
+  // Through a shell, in the test's folder.
+  Outcome Run(const std::string& arguments) const {
+    const std::string command = "cd '" + folder_.string() + "' && '" COSFORMER_COMMAND "' " +
+                                arguments + " >.stdout 2>.stderr </dev/null";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(folder_ / ".stdout"),
+            ReadFile(folder_ / ".stderr")};
+  }
+
+  // Nothing on stdout, one line on stderr that begins with the command's name.
+  void ExpectRefusal(const std::string& arguments, const std::string& mentions) const {
+    SCOPED_TRACE(arguments);
+    const Outcome outcome = Run(arguments);
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_NE(outcome.code, -1);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_TRUE(Contains(outcome.err, mentions));
+    EXPECT_EQ(outcome.err.rfind("cosformer: ", 0), 0u) << outcome.err;
+    EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(CliTest, VersionAndHelpGoToStandardOutput) {
+  EXPECT_EQ(Run("--version").out, "cosformer " COSFORMER_VERSION "\n");
+  for (const char* command : {"--help", "bench --help", "bench attention --help"}) {
+    const Outcome outcome = Run(command);
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_TRUE(Contains(outcome.out, "Usage:"));
+  }
+  EXPECT_TRUE(Contains(Run("bench attention --help").out, "--max-softmax-length INT=16384"));
+}
+
+TEST_F(CliTest, JsonOnStandardOutputIsAloneThere) {
+  const Outcome outcome = Run(
+      "bench attention --json - --lengths 64,33 --seconds 0.001 --heads 4 --kv-heads 2 --dim 16 "
+      "--mode both --systems cosformer,linear,softmax");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(Contains(outcome.err, "FMA peak"));
+  const auto json = nlohmann::json::parse(outcome.out);
+  for (const char* key :
+       {"fma_peak_gflops_1", "fma_peak_gflops_all", "read_gbps_1", "read_gbps_all"}) {
+    EXPECT_GT(json["machine"][key].get<double>(), 0) << key;
+  }
+  ASSERT_FALSE(json["rows"].empty());
+  for (const auto& row : json["rows"]) {
+    for (const char* key :
+         {"system", "pass", "causal", "length", "batch", "heads", "dim", "threads", "seconds",
+          "tokens_per_second", "peak_share", "extra_bytes", "ratio_to_softmax"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+    EXPECT_EQ(row["kv_heads"], 2);
+    EXPECT_GT(row["seconds"].get<double>(), 0);
+  }
+}
+
+TEST_F(CliTest, TableJsonFileAndPlotAreWritten) {
+  const Outcome outcome = Run(std::string("bench attention --json r.json --plot r.svg") + kQuick);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(Contains(outcome.out, "Causal, 1 thread"));
+  EXPECT_EQ(nlohmann::json::parse(ReadFile(folder_ / "r.json"))["rows"].size(), 2u);
+  EXPECT_TRUE(Contains(ReadFile(folder_ / "r.svg"), "</svg>"));
+}
+
+TEST_F(CliTest, ListsTakeCommasAndSpaces) {
+  for (const char* lengths : {"--lengths 8,16", "--lengths 8 16"}) {
+    const Outcome outcome = Run(std::string("bench attention --json -") + kQuick + " " + lengths);
+    // The option was given twice, so the three lengths add up.
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(nlohmann::json::parse(outcome.out)["rows"].size(), 6u);
+  }
+}
+
+TEST_F(CliTest, BFloat16IsMeasuredToo) {
+  const Outcome outcome = Run(std::string("bench attention --json - --dtype bfloat16") + kQuick);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(outcome.out)["rows"][0]["dtype"], "bfloat16");
+}
+
+TEST_F(CliTest, ACommandThatIsNotUnderstoodGetsASentence) {
+  ExpectRefusal("", "subcommand");
+  ExpectRefusal("bench", "subcommand");
+  ExpectRefusal("fly", "fly");
+  ExpectRefusal("bench attention --lenghts 64", "--lenghts");
+  ExpectRefusal("bench attention 64", "64");
+  ExpectRefusal("bench attention --lengths", "--lengths");
+  ExpectRefusal("bench attention --lengths many", "many");
+  ExpectRefusal("bench attention --heads 99999999999999999999", "--heads");
+}
+
+TEST_F(CliTest, ImpossibleValuesGetASentence) {
+  ExpectRefusal("bench attention --lengths 0", "--lengths is 0");
+  ExpectRefusal("bench attention --lengths=-5", "--lengths is -5");
+  ExpectRefusal("bench attention --dim 0", "--dim is 0");
+  ExpectRefusal("bench attention --value-dim 0", "--value-dim is 0");
+  ExpectRefusal("bench attention --batch 0", "--batch is 0");
+  ExpectRefusal("bench attention --kv-heads 0", "--kv-heads is 0");
+  ExpectRefusal("bench attention --heads 8 --kv-heads 3", "--kv-heads 3");
+  ExpectRefusal("bench attention --threads 0", "--threads is 0");
+  ExpectRefusal("bench attention --seconds nan", "--seconds");
+  ExpectRefusal("bench attention --lengths 1000000000", "memory");
+  ExpectRefusal("bench attention --mode sideways", "causal");
+  ExpectRefusal("bench attention --systems performer", "softmax");
+  ExpectRefusal("bench attention --passes backward", "forward_backward");
+  ExpectRefusal("bench attention --dtype int8", "bfloat16");
+  ExpectRefusal("bench attention --mode bidirectional --passes step", "step");
+}
+
+TEST_F(CliTest, APlaceThatCanNotBeWrittenIsFoundBeforeMeasuring) {
+  // With these lengths, measuring first would take minutes and not a moment.
+  const std::string slow = "bench attention --seconds 1000 ";
+  ExpectRefusal(slow + "--json missing/r.json", "missing/r.json");
+  ExpectRefusal(slow + "--plot missing/r.svg", "missing/r.svg");
+  ExpectRefusal(slow + "--plot .", "directory");
+  ExpectRefusal(slow + "--plot -", "--plot");
+  ExpectRefusal(slow + "--json same --plot same", "same");
+}
+
+TEST_F(CliTest, OutputThatCanNotBeWrittenIsAnError) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  const std::string command = "'" COSFORMER_COMMAND "' bench attention --json -" +
+                              std::string(kQuick) + " >/dev/full 2>/dev/null";
+  EXPECT_NE(std::system(command.c_str()), 0);
+}
+
+}  // namespace
+}  // namespace cosformer

@@ -1,0 +1,122 @@
+// Files are whole or as they were before; what stands in the way is named.
+#include "report/files.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "contains.h"
+
+namespace cosformer::report {
+namespace {
+
+namespace fs = std::filesystem;
+using cosformer::testing::Contains;
+using cosformer::testing::MessageOf;
+
+class FilesTest : public ::testing::Test {
+ protected:
+  FilesTest() {
+    std::string pattern = (fs::temp_directory_path() / "cosformer_files_XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~FilesTest() override { fs::remove_all(folder_); }
+
+  std::string Path(const char* name) const { return (folder_ / name).string(); }
+
+  static std::string Read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+  int FilesInFolder() const {
+    return static_cast<int>(std::distance(fs::directory_iterator(folder_), {}));
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(FilesTest, WritesContentsAndLeavesNothingBeside) {
+  const std::string contents("a\0b\n", 4);
+  WriteFile(Path("new"), contents);
+  EXPECT_EQ(Read(Path("new")), contents);
+  EXPECT_EQ(FilesInFolder(), 1);
+}
+
+TEST_F(FilesTest, ReplacesAFileAndKeepsItsPermissions) {
+  WriteFile(Path("file"), "old, and longer than the new one");
+  fs::permissions(Path("file"), fs::perms::owner_read | fs::perms::owner_write);
+  WriteFile(Path("file"), "new");
+  EXPECT_EQ(Read(Path("file")), "new");
+  EXPECT_EQ(fs::status(Path("file")).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(FilesTest, FollowsALinkInsteadOfReplacingIt) {
+  WriteFile(Path("target"), "old");
+  fs::create_symlink("target", Path("link"));
+  WriteFile(Path("link"), "new");
+  EXPECT_TRUE(fs::is_symlink(Path("link")));
+  EXPECT_EQ(Read(Path("target")), "new");
+}
+
+TEST_F(FilesTest, CheckingLeavesTheFolderAndTheOldFileAsTheyWere) {
+  CheckWritable(Path("new"));
+  EXPECT_EQ(FilesInFolder(), 0);
+  WriteFile(Path("old"), "kept");
+  CheckWritable(Path("old"));
+  EXPECT_EQ(Read(Path("old")), "kept");
+  EXPECT_EQ(FilesInFolder(), 1);
+}
+
+TEST_F(FilesTest, AMissingFolderIsNamed) {
+  const std::string path = Path("missing/file");
+  EXPECT_TRUE(Contains(MessageOf([&] { CheckWritable(path); }), path));
+  EXPECT_TRUE(Contains(MessageOf([&] { WriteFile(path, "x"); }), path));
+}
+
+TEST_F(FilesTest, AFolderOrNoNameIsNoFile) {
+  EXPECT_TRUE(Contains(MessageOf([&] { CheckWritable(folder_.string()); }), "directory"));
+  EXPECT_TRUE(Contains(MessageOf([] { CheckWritable(""); }), "without a name"));
+}
+
+TEST_F(FilesTest, AFullDiskIsAnError) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  EXPECT_TRUE(Contains(MessageOf([] { WriteFile("/dev/full", "x"); }), "/dev/full"));
+}
+
+// What a full disk does to a file that is replaced: the size limit of the process stands for it.
+TEST_F(FilesTest, AFailedWriteKeepsTheOldFile) {
+  WriteFile(Path("file"), "old");
+  const auto fill_the_disk = [this] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1000, 1000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const std::string message =
+        MessageOf([this] { WriteFile(Path("file"), std::string(5000, 'x')); });
+    std::fprintf(stderr, "%s", message.c_str());
+    std::exit(message.empty() ? 1 : 0);
+  };
+  // In a child, since the limit can't be lifted again.
+  EXPECT_EXIT(fill_the_disk(), ::testing::ExitedWithCode(0), "cannot write");
+  EXPECT_EQ(Read(Path("file")), "old");
+  EXPECT_EQ(FilesInFolder(), 1);
+}
+
+TEST_F(FilesTest, AReadOnlyFileStays) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everything";
+  WriteFile(Path("file"), "old");
+  fs::permissions(Path("file"), fs::perms::owner_read);
+  EXPECT_TRUE(Contains(MessageOf([&] { WriteFile(Path("file"), "new"); }), Path("file")));
+  EXPECT_EQ(Read(Path("file")), "old");
+}
+
+}  // namespace
+}  // namespace cosformer::report

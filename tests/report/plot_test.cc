@@ -1,0 +1,143 @@
+// Plots of ordinary, odd and missing data.
+#include "report/plot.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "contains.h"
+
+namespace cosformer::report {
+namespace {
+
+using cosformer::testing::Contains;
+using Texts = std::vector<std::string>;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+Figure FigureOf(std::vector<Point> points, Scale scale = Scale::kLinear) {
+  Panel panel;
+  panel.title = "panel";
+  panel.x.scale = panel.y.scale = scale;
+  panel.series.push_back({"line", std::move(points), -1, -1});
+  return {"title", "subtitle", {panel}};
+}
+
+std::string MessageOf(const Figure& figure) {
+  return cosformer::testing::MessageOf([&figure] { RenderSvg(figure); });
+}
+
+std::vector<std::string> Labels(const Axis& axis, double low, double high) {
+  std::vector<std::string> labels;
+  for (const Tick& tick : ChooseTicks(axis, low, high)) {
+    if (!tick.label.empty()) labels.push_back(tick.label);
+  }
+  return labels;
+}
+
+int Count(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(PlotTest, LinearTicksAreRoundNumbers) {
+  EXPECT_EQ(Labels({}, 0, 10), (Texts{"0", "2", "4", "6", "8", "10"}));
+  EXPECT_EQ(Labels({}, -0.11, 0.31), (Texts{"-0.1", "0", "0.1", "0.2", "0.3"}));
+  EXPECT_EQ(Labels({}, 0, 50000), (Texts{"0", "10,000", "20,000", "30,000", "40,000", "50,000"}));
+}
+
+TEST(PlotTest, TicksOfNearbyLargeNumbersDiffer) {
+  const std::vector<std::string> labels = Labels({}, 1e9, 1e9 + 5);
+  for (size_t i = 1; i < labels.size(); ++i) EXPECT_NE(labels[i - 1], labels[i]);
+}
+
+TEST(PlotTest, LogarithmicTicksArePowersWithUnits) {
+  EXPECT_EQ(Labels({"", Scale::kLog10, "s"}, 0.5e-3, 20),
+            (Texts{"1 ms", "10 ms", "100 ms", "1 s", "10 s"}));
+  EXPECT_EQ(Labels({"", Scale::kLog10, ""}, 3, 70), (Texts{"5", "10", "20", "50"}));
+  EXPECT_EQ(Labels({"", Scale::kLog2, ""}, 500, 4100), (Texts{"512", "1,024", "2,048", "4,096"}));
+}
+
+TEST(PlotTest, EveryAxisHasAtLeastTwoLabelsAndNotTooMany) {
+  for (const Scale scale : {Scale::kLinear, Scale::kLog10, Scale::kLog2}) {
+    for (const double low : {1e-12, 0.003, 1.0, 7.0, 1e9}) {
+      for (const double ratio : {1.001, 1.3, 2.0, 9.0, 1e3, 1e12}) {
+        const size_t labels = Labels({"", scale, ""}, low, low * ratio).size();
+        EXPECT_GE(labels, 2u) << low << " x " << ratio;
+        EXPECT_LE(labels, 9u) << low << " x " << ratio;
+      }
+    }
+  }
+}
+
+TEST(PlotTest, TextIsEscaped) {
+  EXPECT_EQ(EscapeXml("a < b && \"c\" > 'd'"),
+            "a &lt; b &amp;&amp; &quot;c&quot; &gt; &apos;d&apos;");
+  EXPECT_EQ(EscapeXml("µ × 日本"), "µ × 日本");
+  EXPECT_EQ(EscapeXml("bell\x07"), "bell\xEF\xBF\xBD");
+  // A lone continuation, an overlong slash, a surrogate, and a sequence that ends too early.
+  for (const char* bad : {"\x80", "\xC0\xAF", "\xED\xA0\x80", "\xE2\x82"}) {
+    EXPECT_EQ(EscapeXml(bad).substr(0, 3), "\xEF\xBF\xBD");
+  }
+  Figure figure = FigureOf({{1, 1}, {2, 2}});
+  figure.panels[0].series[0].name = "<script>";
+  EXPECT_FALSE(Contains(RenderSvg(figure), "<script>"));
+}
+
+TEST(PlotTest, OnePointAndEqualValuesAreDrawnWithinThePlot) {
+  for (const Scale scale : {Scale::kLinear, Scale::kLog10, Scale::kLog2}) {
+    for (const auto& points : {std::vector<Point>{{512, 3}}, {{1, 2}, {1, 2}}, {{1, 5}, {2, 5}}}) {
+      const std::string svg = RenderSvg(FigureOf(points, scale));
+      EXPECT_FALSE(Contains(svg, "nan"));
+      EXPECT_FALSE(Contains(svg, "inf"));
+      EXPECT_EQ(Count(svg, "<circle"), static_cast<int>(points.size()) + 1);  // and the legend's
+    }
+  }
+  EXPECT_FALSE(Contains(RenderSvg(FigureOf({{0, 0}})), "nan"));
+  EXPECT_FALSE(Contains(RenderSvg(FigureOf({{-1e300, -1e300}, {1e300, 1e300}})), "inf"));
+}
+
+TEST(PlotTest, ValuesThatAreNotFiniteLeaveAGap) {
+  const std::string svg =
+      RenderSvg(FigureOf({{1, 1}, {2, 2}, {3, kNan}, {4, INFINITY}, {5, 1}, {6, 2}}));
+  EXPECT_TRUE(std::regex_search(svg, std::regex("<path d=\"M[^\"M]*L[^\"M]*M[^\"M]*L[^\"M]*\"")));
+  EXPECT_FALSE(Contains(svg, "nan"));
+}
+
+TEST(PlotTest, NothingToDrawIsAnError) {
+  EXPECT_TRUE(Contains(MessageOf({"empty figure", "", {}}), "empty figure"));
+  EXPECT_TRUE(Contains(MessageOf(FigureOf({})), "\"panel\""));
+  EXPECT_TRUE(Contains(MessageOf(FigureOf({{kNan, 1}})), "\"panel\""));
+}
+
+TEST(PlotTest, AValueThatHasNoLogarithmIsNamed) {
+  EXPECT_TRUE(Contains(MessageOf(FigureOf({{1, 1}, {2, 0}}, Scale::kLog10)), "\"line\""));
+  EXPECT_TRUE(Contains(MessageOf(FigureOf({{1, 1}, {-2, 1}}, Scale::kLog2)), "-2"));
+}
+
+TEST(PlotTest, SeriesDifferInMarkerAndDashUnlessToldOtherwise) {
+  Figure figure = FigureOf({{1, 1}, {2, 2}});
+  figure.panels[0].series.push_back({"second", {{1, 2}, {2, 3}}, -1, -1});
+  std::string svg = RenderSvg(figure);
+  EXPECT_TRUE(Contains(svg, "<circle"));
+  EXPECT_TRUE(Contains(svg, "<polygon"));
+  EXPECT_EQ(Count(svg, "stroke-dasharray"), 2);  // the line and its legend
+  figure.panels[0].series[1].hue = figure.panels[0].series[1].dash = 0;
+  svg = RenderSvg(figure);
+  EXPECT_FALSE(Contains(svg, "<polygon"));
+  EXPECT_EQ(Count(svg, "stroke-dasharray"), 0);
+}
+
+TEST(PlotTest, ALongCurveHasFewMarkers) {
+  std::vector<Point> points;
+  for (int i = 0; i < 10000; ++i) points.push_back({i + 0.0, std::sin(0.01 * i)});
+  EXPECT_LE(Count(RenderSvg(FigureOf(points)), "<circle"), 26);
+}
+
+}  // namespace
+}  // namespace cosformer::report
