@@ -28,7 +28,7 @@ double SecondsSince(Clock::time_point start) {
 template <class T>
 void RemoveRepeats(std::vector<T>& values) {
   std::vector<T> kept;
-  for (const T& value : values) {
+  for (const T value : values) {
     if (std::find(kept.begin(), kept.end(), value) == kept.end()) kept.push_back(value);
   }
   values = kept;
@@ -112,7 +112,7 @@ void TimeInterleaved(std::vector<Candidate>& candidates, double seconds) {
     const double calls = sample_seconds / std::max(fastest, 1e-9);
     if (calls < 2) continue;
     candidate.calls_per_sample =
-        static_cast<int>(std::min(calls, static_cast<double>(Decoder::kMostSteps / 2)));
+        static_cast<int>(std::min(calls, 0.5 * static_cast<double>(Decoder::kMostSteps)));
     candidate.samples.clear();
     candidate.spent = 0;
   }
@@ -189,7 +189,7 @@ class Run {
   void MeasureLength(int64_t length) {
     AttentionProblem problem(config_.shape, length, static_cast<uint64_t>(length),
                              Has(config_.passes, Pass::kForwardBackward));
-    // Filling a softmax cache costs as much as a forward pass, so it serves all thread counts.
+    // A decoder with its past serves all thread counts.
     std::vector<std::unique_ptr<Decoder>> decoders;
     for (const bool causal : config_.causal) {
       for (const int threads : config_.threads) {

@@ -193,15 +193,7 @@ Decoder::Decoder(System system, const AttentionProblem& problem)
   config.value_dim = shape.value_dim;
   config.dtype = shape.dtype;
   cache_.emplace(config);
-  // The cache offers no way to append without attending, so this takes the time of a forward pass;
-  // a chunk at a time its outputs need little memory.
-  constexpr int64_t kChunk = 512;
-  Tensor o(shape.dtype, shape.batch, std::min(kChunk, past), shape.heads, shape.value_dim);
-  for (int64_t begin = 0; begin < past; begin += kChunk) {
-    const int64_t count = std::min(kChunk, past - begin);
-    cache_->Step(problem.q.Rows(begin, count), problem.k.Rows(begin, count),
-                 problem.v.Rows(begin, count), o.Rows(0, count));
-  }
+  cache_->Append(problem.k.Rows(0, past), problem.v.Rows(0, past));
 }
 
 void Decoder::Rewind() {

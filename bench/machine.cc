@@ -25,8 +25,11 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Results go here, so that the compiler can't drop the work.
-volatile float sink_of_results;
+// So that the compiler can't drop the work that led to it.
+void Use(float result) {
+  volatile float sink = result;
+  static_cast<void>(sink);
+}
 
 // The highest amount a second over runs of `run`, which does its work on `threads` threads and
 // returns the amount. Runs last a few milliseconds, beside which starting the threads is nothing.
@@ -47,12 +50,14 @@ double MeasureMultiplyAdds(int threads, double seconds) {
   constexpr size_t kIterations = 400'000;  // one to two milliseconds
   return 1e-9 * BestRate(seconds, [threads] {
            double operations = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : operations)
+           float results = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : operations, results)
            {
              float result = 0;
              operations += MultiplyAdds(kIterations, &result);
-             sink_of_results = result;
+             results += result;
            }
+           Use(results);
            return operations;
          });
 }
@@ -97,12 +102,14 @@ Part PartOf(size_t count, int thread, int threads) {
 double MeasureReads(const Buffer& buffer, int threads, double seconds) {
   return 1e-9 * BestRate(seconds, [&buffer, threads] {
            double bytes = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : bytes)
+           float results = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : bytes, results)
            {
              const Part part = PartOf(buffer.count(), omp_get_thread_num(), omp_get_num_threads());
-             sink_of_results = ReadAll(buffer.floats() + part.begin, part.end - part.begin);
+             results += ReadAll(buffer.floats() + part.begin, part.end - part.begin);
              bytes += static_cast<double>((part.end - part.begin) * sizeof(float));
            }
+           Use(results);
            return bytes;
          });
 }

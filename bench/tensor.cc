@@ -1,8 +1,12 @@
 #include "bench/tensor.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <numbers>
 
 namespace cosformer::bench {
@@ -33,6 +37,20 @@ uint16_t ToBFloat16(float value) {
 }
 
 }  // namespace
+
+void* AllocateHuge(size_t bytes) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  const size_t alignment = bytes < kHugePage ? 64 : kHugePage;
+  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, std::max(rounded, alignment));
+  if (memory == nullptr) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+  if (alignment == kHugePage) madvise(memory, rounded, MADV_HUGEPAGE);  // a wish; it may be refused
+#endif
+  return memory;
+}
+
+void FreeHuge(void* memory) { std::free(memory); }
 
 Tensor::Tensor(DType dtype, int64_t batch, int64_t length, int64_t heads, int64_t dim)
     : dtype_(dtype),

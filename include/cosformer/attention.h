@@ -262,7 +262,11 @@ class SoftmaxCache {
   int64_t position() const { return position_; }
   size_t bytes() const { return keys_.size() + values_.size(); }
 
-  // Appends n tokens and attends from each of them causally. k and v have the cache's dtype.
+  // Appends n tokens: k [batch, n, heads, dim], v [batch, n, heads, value_dim], of the cache's
+  // dtype.
+  void Append(const ConstView& k, const ConstView& v);
+
+  // Appends n tokens and attends from each of them causally.
   void Step(const ConstView& q, const ConstView& k, const ConstView& v, const View& o,
             const SoftmaxOptions& options = {});
 
@@ -273,6 +277,7 @@ class SoftmaxCache {
   ConstView Values() const;  // [batch, position, heads, value_dim]
 
  private:
+  void CheckTokens(const ConstView& k, const ConstView& v) const;
   void Reserve(int64_t tokens);
 
   SoftmaxCacheConfig config_;

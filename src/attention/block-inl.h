@@ -63,28 +63,32 @@ struct Tile {
   // b a vector.
   HWY_INLINE void AddColumns(const float* HWY_RESTRICT a, size_t a_step,
                              const float* HWY_RESTRICT b, size_t b_step, size_t depth) {
-    const DF df;
-    for (size_t k = 0; k < depth; ++k, a += a_step, b += b_step) {
-      VF bv[kV];
-      for (size_t v = 0; v < kV; ++v) bv[v] = hn::Load(df, b + v * kLanes);
-      for (size_t r = 0; r < kR; ++r) {
-        const VF av = hn::Set(df, a[r]);
-        for (size_t v = 0; v < kV; ++v) sum[r][v] = hn::MulAdd(av, bv[v], sum[r][v]);
-      }
-    }
+    Add(a, 1, a_step, b, b_step, depth);
   }
 
   // The same with a[r * a_row + k].
   HWY_INLINE void AddRows(const float* HWY_RESTRICT a, size_t a_row, const float* HWY_RESTRICT b,
                           size_t b_step, size_t depth) {
+    Add(a, a_row, 1, b, b_step, depth);
+  }
+
+ private:
+  // The loop counts with a pointer that it moves anyway: every scalar addition takes an issue slot
+  // that an FMA may have wanted.
+  HWY_INLINE void Add(const float* HWY_RESTRICT a, size_t a_row, size_t a_step,
+                      const float* HWY_RESTRICT b, size_t b_step, size_t depth) {
+    for (const float* end = b + depth * b_step; b != end; b += b_step, a += a_step) {
+      AddOne(a, a_row, b);
+    }
+  }
+
+  HWY_INLINE void AddOne(const float* HWY_RESTRICT a, size_t a_row, const float* HWY_RESTRICT b) {
     const DF df;
-    for (size_t k = 0; k < depth; ++k, ++a, b += b_step) {
-      VF bv[kV];
-      for (size_t v = 0; v < kV; ++v) bv[v] = hn::Load(df, b + v * kLanes);
-      for (size_t r = 0; r < kR; ++r) {
-        const VF av = hn::Set(df, a[r * a_row]);
-        for (size_t v = 0; v < kV; ++v) sum[r][v] = hn::MulAdd(av, bv[v], sum[r][v]);
-      }
+    VF bv[kV];
+    for (size_t v = 0; v < kV; ++v) bv[v] = hn::Load(df, b + v * kLanes);
+    for (size_t r = 0; r < kR; ++r) {
+      const VF av = hn::Set(df, a[r * a_row]);
+      for (size_t v = 0; v < kV; ++v) sum[r][v] = hn::MulAdd(av, bv[v], sum[r][v]);
     }
   }
 };
@@ -101,6 +105,25 @@ static HWY_INLINE void ForColumns(size_t begin, size_t end, const Body& body) {
   }
   for (; c < end; c += kLanes) body(c, std::integral_constant<size_t, 1>());
 }
+
+// Scratch handed out in order, on cache lines. Without memory it only counts.
+class Arena {
+ public:
+  explicit Arena(float* memory) : memory_(memory) {}
+
+  float* Take(size_t floats) {
+    float* taken = memory_ == nullptr ? nullptr : memory_ + size_;
+    // Three lines further each time: arrays a multiple of 4 KiB apart would make a load wait for
+    // stores to the other array.
+    size_ += RoundUp(static_cast<int64_t>(floats), kMaxLanes) + 3 * kMaxLanes;
+    return taken;
+  }
+  int64_t size() const { return size_; }
+
+ private:
+  float* memory_;
+  int64_t size_ = 0;
+};
 
 static HWY_INLINE float Widen(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
@@ -208,24 +231,31 @@ static HWY_INLINE void* RowOf(void* data, DType dtype, int64_t elements) {
   return const_cast<void*>(RowOf(static_cast<const void*>(data), dtype, elements));
 }
 
-// The rows that the next chunk will touch, fetched a few at a time between the tiles of this one.
-// Rows of one head lie a page apart where the model is wide, which the hardware does not foresee;
-// and fetched all at once they would queue up for the 10 to 16 line buffers of a core.
+// The rows that the next chunk will touch, fetched a few lines at a time between the tiles of this
+// one. Rows of one head lie a page apart where the model is wide, which the hardware does not
+// foresee; and fetched all at once they would queue up for the 10 to 16 line buffers of a core.
 class Ahead {
  public:
-  void Clear() { items_ = current_ = 0, total_ = 0; }
-
+  // Rows first to first + count - 1. Rows that continue those added just before, as the heads of a
+  // model do, are fetched with them: a page is entered once for all heads.
   void Add(const void* data, DType dtype, int64_t stride, int64_t dim, int64_t first,
            int64_t count) {
-    if (count <= 0 || items_ == kItems) return;
+    if (count <= 0) return;
     const int64_t size = dtype == DType::kFloat32 ? 4 : 2;
-    item_[items_++] = {static_cast<const char*>(data) + first * stride * size, stride * size,
-                       dim * size, count};
-    total_ += count;
+    const char* begin = static_cast<const char*>(data) + first * stride * size;
+    lines_ += count * ((dim * size + kLine - 1) / kLine);
+    if (items_ > 0) {
+      Item& last = item_[items_ - 1];
+      if (begin == last.row + last.bytes && stride * size == last.step && count == last.count) {
+        last.bytes += dim * size;
+        return;
+      }
+    }
+    if (items_ < kItems) item_[items_++] = {begin, stride * size, dim * size, count};
   }
 
   // Spreads what was added over this many calls of Some.
-  void SpreadOver(int64_t calls) { rows_a_call_ = (total_ + calls - 1) / HWY_MAX(calls, 1); }
+  void SpreadOver(int64_t calls) { lines_a_call_ = (lines_ + calls - 1) / HWY_MAX(calls, 1); }
 
   HWY_INLINE void Some() {
     if (current_ < items_) Fetch();
@@ -233,48 +263,53 @@ class Ahead {
 
  private:
   HWY_NOINLINE void Fetch() {
-    for (int64_t n = 0; n < rows_a_call_ && current_ < items_; ++n) {
+    int64_t left = lines_a_call_;
+    while (left > 0 && current_ < items_) {
       Item& item = item_[current_];
-      const char* at = item.data;
-      const char* end = at + item.bytes;
-      for (; at + 256 <= end; at += 256) {
-        FetchLine(at);
-        FetchLine(at + 64);
-        FetchLine(at + 128);
-        FetchLine(at + 192);
+      const int64_t row_left = (item.bytes - offset_ + kLine - 1) / kLine;
+      const int64_t lines = HWY_MIN(left, row_left);
+      const char* at = item.row + offset_;
+      // Into the second level: the first is full of the present chunk.
+      for (const char* stop = at + lines * kLine; at != stop; at += kLine) {
+#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
+        __builtin_prefetch(at, /*write=*/0, /*locality=*/2);
+#else
+        hwy::Prefetch(at);
+#endif
       }
-      for (; at < end; at += 64) FetchLine(at);
-      item.data += item.step;
+      left -= lines;
+      offset_ += lines * kLine;
+      if (lines < row_left) return;
+      offset_ = 0;
+      item.row += item.step;
       if (--item.count == 0) ++current_;
     }
   }
 
-  // Into the second level: the first is full of the present chunk.
-  static HWY_INLINE void FetchLine(const char* at) {
-#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
-    __builtin_prefetch(at, /*write=*/0, /*locality=*/2);
-#else
-    hwy::Prefetch(at);
-#endif
-  }
-
   struct Item {
-    const char* data;
+    const char* row;
     int64_t step;
     int64_t bytes;
     int64_t count;
   };
-  static constexpr size_t kItems = 16;  // more heads than this go without
+  static constexpr int64_t kLine = 64;
+  static constexpr size_t kItems = 16;  // heads that do not adjoin go without beyond this
   Item item_[kItems];
   size_t items_ = 0;
   size_t current_ = 0;
-  int64_t total_ = 0;
-  int64_t rows_a_call_ = 0;
+  int64_t offset_ = 0;
+  int64_t lines_ = 0;
+  int64_t lines_a_call_ = 0;
 };
 
-// One row of whole vectors, four at a time.
+static HWY_INLINE void ZeroRows(float* out, size_t step, size_t begin, size_t end) {
+  if (end > begin) std::memset(out + begin * step, 0, (end - begin) * step * sizeof(float));
+}
+
+// One row of whole vectors, four at a time: a load that follows a store to an address equal in its
+// low 12 bits would wait for it.
 template <FeatureMap kMap, class Then>
-static HWY_INLINE void PackRow(const float* HWY_RESTRICT from, size_t dim, VF slope, const Then& then,
+HWY_INLINE void PackRow(const float* HWY_RESTRICT from, size_t dim, VF slope, const Then& then,
                         float* HWY_RESTRICT to) {
   const DF df;
   size_t c = 0;
@@ -295,8 +330,8 @@ static HWY_INLINE void PackRow(const float* HWY_RESTRICT from, size_t dim, VF sl
 
 // Rows first to first + count - 1 of op, mapped and multiplied, as rows of `step` floats in `out`;
 // columns past the operand's width and the rows count to padded - 1 are zero.
-static HWY_NOINLINE void PackRows(const Operand& op, int64_t first, size_t count, float* HWY_RESTRICT out,
-                           size_t step, size_t padded) {
+static HWY_NOINLINE void PackRows(const Operand& op, int64_t first, size_t count,
+                                  float* HWY_RESTRICT out, size_t step, size_t padded) {
   const DF df;
   const size_t dim = static_cast<size_t>(op.dim);
   const VF slope = hn::Set(df, op.leaky_slope);
@@ -345,7 +380,7 @@ static HWY_NOINLINE void PackRows(const Operand& op, int64_t first, size_t count
     const float* column = op.column + first * op.side_stride;
     for (size_t r = 0; r < count; ++r, column += op.side_stride) out[r * step + dim] = *column;
   }
-  if (padded > count) std::memset(out + count * step, 0, (padded - count) * step * sizeof(float));
+  ZeroRows(out, step, count, padded);
 }
 
 static HWY_NOINLINE bool AllFinite(const float* HWY_RESTRICT x, size_t count) {
@@ -362,40 +397,70 @@ static HWY_NOINLINE bool AllFinite(const float* HWY_RESTRICT x, size_t count) {
   return hn::AllTrue(df, hn::Eq(hn::Add(even, odd), zero));
 }
 
-// out[c * out_step + r] = in[r * in_step + c] for r < rows, c < columns, both rounded up to 4.
-static HWY_NOINLINE void Transpose(const float* HWY_RESTRICT in, size_t in_step, size_t rows,
-                            size_t columns, float* HWY_RESTRICT out, size_t out_step) {
+// One square of kLanes x kLanes. In steps of whole vectors: narrower stores would keep the vector
+// loads that follow them waiting.
+template <size_t kN>
+HWY_INLINE void TransposeSquare(const float* HWY_RESTRICT in, size_t in_step,
+                                float* HWY_RESTRICT out, size_t out_step) {
 #if HWY_TARGET == HWY_SCALAR
-  for (size_t r = 0; r < rows; ++r) {
-    for (size_t c = 0; c < columns; ++c) out[c * out_step + r] = in[r * in_step + c];
-  }
+  (void)in_step;
+  (void)out_step;
+  *out = *in;
 #else
-  const hn::FixedTag<float, 4> d4;
-  const hn::FixedTag<double, 2> d2;
-  for (size_t r = 0; r < rows; r += 4) {
-    for (size_t c = 0; c < columns; c += 4) {
-      const float* from = in + r * in_step + c;
-      const auto a0 = hn::Load(d4, from);
-      const auto a1 = hn::Load(d4, from + in_step);
-      const auto a2 = hn::Load(d4, from + 2 * in_step);
-      const auto a3 = hn::Load(d4, from + 3 * in_step);
-      const auto lo01 = hn::BitCast(d2, hn::InterleaveLower(d4, a0, a1));
-      const auto hi01 = hn::BitCast(d2, hn::InterleaveUpper(d4, a0, a1));
-      const auto lo23 = hn::BitCast(d2, hn::InterleaveLower(d4, a2, a3));
-      const auto hi23 = hn::BitCast(d2, hn::InterleaveUpper(d4, a2, a3));
-      float* to = out + c * out_step + r;
-      hn::Store(hn::BitCast(d4, hn::InterleaveLower(d2, lo01, lo23)), d4, to);
-      hn::Store(hn::BitCast(d4, hn::InterleaveUpper(d2, lo01, lo23)), d4, to + out_step);
-      hn::Store(hn::BitCast(d4, hn::InterleaveLower(d2, hi01, hi23)), d4, to + 2 * out_step);
-      hn::Store(hn::BitCast(d4, hn::InterleaveUpper(d2, hi01, hi23)), d4, to + 3 * out_step);
+  const DF df;
+  // Within blocks of 4 x 4: block b of quad[g][t] holds column 4 b + t of rows 4 g to 4 g + 3.
+  const hn::Repartition<double, DF> dd;
+  VF quad[kN / 4][4];
+  for (size_t g = 0; g < kN / 4; ++g) {
+    const float* from = in + 4 * g * in_step;
+    const VF r0 = hn::Load(df, from);
+    const VF r1 = hn::Load(df, from + in_step);
+    const VF r2 = hn::Load(df, from + 2 * in_step);
+    const VF r3 = hn::Load(df, from + 3 * in_step);
+    const auto lo01 = hn::BitCast(dd, hn::InterleaveLower(df, r0, r1));
+    const auto hi01 = hn::BitCast(dd, hn::InterleaveUpper(df, r0, r1));
+    const auto lo23 = hn::BitCast(dd, hn::InterleaveLower(df, r2, r3));
+    const auto hi23 = hn::BitCast(dd, hn::InterleaveUpper(df, r2, r3));
+    quad[g][0] = hn::BitCast(df, hn::InterleaveLower(dd, lo01, lo23));
+    quad[g][1] = hn::BitCast(df, hn::InterleaveUpper(dd, lo01, lo23));
+    quad[g][2] = hn::BitCast(df, hn::InterleaveLower(dd, hi01, hi23));
+    quad[g][3] = hn::BitCast(df, hn::InterleaveUpper(dd, hi01, hi23));
+  }
+  for (size_t t = 0; t < 4; ++t) {
+    float* to = out + t * out_step;
+    if constexpr (kN == 4) {
+      hn::Store(quad[0][t], df, to);
+    } else if constexpr (kN == 8) {
+      hn::Store(hn::ConcatLowerLower(df, quad[1][t], quad[0][t]), df, to);
+      hn::Store(hn::ConcatUpperUpper(df, quad[1][t], quad[0][t]), df, to + 4 * out_step);
+    } else {
+      static_assert(kN == 16 || kN <= 8);
+      const VF low02 = hn::ConcatLowerLower(df, quad[2][t], quad[0][t]);
+      const VF low13 = hn::ConcatLowerLower(df, quad[3][t], quad[1][t]);
+      const VF high02 = hn::ConcatUpperUpper(df, quad[2][t], quad[0][t]);
+      const VF high13 = hn::ConcatUpperUpper(df, quad[3][t], quad[1][t]);
+      hn::Store(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(low13), low02), df, to);
+      hn::Store(hn::OddEvenBlocks(low13, hn::SwapAdjacentBlocks(low02)), df, to + 4 * out_step);
+      hn::Store(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(high13), high02), df, to + 8 * out_step);
+      hn::Store(hn::OddEvenBlocks(high13, hn::SwapAdjacentBlocks(high02)), df, to + 12 * out_step);
     }
   }
 #endif
 }
 
+// out[c * out_step + r] = in[r * in_step + c] for r < rows, c < columns, both rounded up to kLanes.
+static HWY_NOINLINE void Transpose(const float* HWY_RESTRICT in, size_t in_step, size_t rows,
+                                   size_t columns, float* HWY_RESTRICT out, size_t out_step) {
+  for (size_t r = 0; r < rows; r += kLanes) {
+    for (size_t c = 0; c < columns; c += kLanes) {
+      TransposeSquare<kLanes>(in + r * in_step + c, in_step, out + c * out_step + r, out_step);
+    }
+  }
+}
+
 // Rows of scratch into rows first to first + count - 1 of an output.
-static HWY_NOINLINE void UnpackRows(const float* HWY_RESTRICT in, size_t step, int64_t first, size_t count,
-                             const Output& out) {
+static HWY_NOINLINE void UnpackRows(const float* HWY_RESTRICT in, size_t step, int64_t first,
+                                    size_t count, const Output& out) {
   const size_t dim = static_cast<size_t>(out.dim);
   const Operand& at = out.derivative;
   const VF slope = hn::Set(DF(), at.leaky_slope);

@@ -1,6 +1,7 @@
 // Linear attention in one call: what each sweep of the forward and the backward pass takes in its
 // three roles.
 
+#include <algorithm>
 #include <cmath>
 
 #include "attention/checks.h"
@@ -23,18 +24,23 @@ QueryFactors FactorsOf(const ConstView& q, const ConstView& o, std::span<const f
   factors.scale.resize(normaliser.size());
   factors.slope.resize(normaliser.size());
   const float epsilon = options.kernel.epsilon;
-  const int64_t slices = q.batch * q.heads;
+  // Blocks of rows, and all heads of a block: they share pages.
+  constexpr int64_t kRowsATask = 256;
+  const int64_t blocks = (q.length + kRowsATask - 1) / kRowsATask;
+  const int64_t tasks = q.batch * blocks;
   const int threads = ThreadsFor(options.threads);
 #pragma omp parallel for schedule(static) num_threads(threads)
-  for (int64_t n = 0; n < slices; ++n) {
-    const int64_t b = n / q.heads;
-    const int64_t h = n % q.heads;
-    const Rows rows{0, q.length, false};
-    const int64_t first = b * q.length * q.heads + h;
-    DotRows(OperandOf(o, b, h, rows), OperandOf(d_o, b, h, rows), q.length,
-            factors.slope.data() + first, q.heads);
-    for (int64_t i = 0; i < q.length; ++i) {
-      const size_t at = static_cast<size_t>(first + i * q.heads);
+  for (int64_t t = 0; t < tasks; ++t) {
+    const int64_t b = t / blocks;
+    const int64_t begin = t % blocks * kRowsATask;
+    const Rows rows{begin, std::min(kRowsATask, q.length - begin), false};
+    const int64_t first = (b * q.length + begin) * q.heads;
+    for (int64_t h = 0; h < q.heads; ++h) {
+      DotRows(OperandOf(o, b, h, rows), OperandOf(d_o, b, h, rows), rows.count,
+              factors.slope.data() + first + h, q.heads);
+    }
+    for (int64_t i = first; i < first + rows.count * q.heads; ++i) {
+      const size_t at = static_cast<size_t>(i);
       const float sum = normaliser[at];
       const bool moved = std::abs(sum) < epsilon;
       factors.scale[at] = 1.0f / (moved ? std::copysign(epsilon, sum) : sum);

@@ -30,26 +30,21 @@ struct Workspace {
         key_step(parts * width_step),
         value_step(static_cast<size_t>(sweep.layout.row)),
         streams(sweep.keys.size()) {
-    float* next = scratch;
-    const auto take = [&next](size_t floats) {
-      float* taken = next;
-      next += RoundUp(static_cast<int64_t>(floats), kMaxLanes);
-      return taken;
-    };
-    cos = take(kC);
-    sin = take(kC);
-    large = take(kC);
-    ratio = take(kC);
-    factors = take(kC);
-    score_sums = take(kC * kLanes);
-    queries = take(kC * width_step);
-    keys = take(streams * kC * width_step);
-    key_columns = take(streams * (width_step * kC));
-    turned_keys = parts == 1 ? keys : take(streams * kC * key_step);
-    values = take(streams * kC * value_step);
-    scores = take(streams * kC * kC);
-    results = take(kC * value_step);
-    size = next - scratch;
+    Arena arena(scratch);
+    cos = arena.Take(kC);
+    sin = arena.Take(kC);
+    large = arena.Take(kC);
+    ratio = arena.Take(kC);
+    factors = arena.Take(kC);
+    score_sums = arena.Take(kC * kLanes);
+    queries = arena.Take(kC * width_step);
+    keys = arena.Take(streams * kC * width_step);
+    key_columns = arena.Take(streams * (width_step * kC));
+    turned_keys = parts == 1 ? keys : arena.Take(streams * kC * key_step);
+    values = arena.Take(streams * kC * value_step);
+    scores = arena.Take(streams * kC * kC);
+    results = arena.Take(kC * value_step);
+    size = arena.size();
   }
 
   size_t width;
@@ -109,9 +104,11 @@ void TurnKeys(const Workspace& w, const float* HWY_RESTRICT keys, size_t count,
               float* HWY_RESTRICT turned) {
   const DF df;
   const size_t step = w.width_step;
+  const float* HWY_RESTRICT cosines = w.cos;
+  const float* HWY_RESTRICT sines = w.sin;
   for (size_t j = 0; j < count; ++j, keys += step, turned += 2 * step) {
-    const VF cos = hn::Set(df, w.cos[j]);
-    const VF sin = hn::Set(df, w.sin[j]);
+    const VF cos = hn::Set(df, cosines[j]);
+    const VF sin = hn::Set(df, sines[j]);
     for (size_t c = 0; c < step; c += kLanes) {
       const VF x = hn::Load(df, keys + c);
       hn::Store(hn::Mul(cos, x), df, turned + c);
@@ -123,8 +120,6 @@ void TurnKeys(const Workspace& w, const float* HWY_RESTRICT keys, size_t count,
 // scores[i][j] = cos(theta (i - j)) query_i . key_j where j <= i, else 0.
 void ScoreChunk(const Sweep& sweep, const Workspace& w, size_t stream, size_t begin, size_t end) {
   const DF df;
-  const hn::RebindToSigned<DF> di;
-  const bool turn = w.parts == 2;
   const bool sums = sweep.normalise;
   const float* window = sweep.rotation->window.data() + kC;
   const float* keys = w.key_columns + stream * w.width_step * kC;
@@ -139,17 +134,14 @@ void ScoreChunk(const Sweep& sweep, const Workspace& w, size_t stream, size_t be
       tile.Clear();
       tile.AddRows(w.queries + i0 * step, step, keys + j0, kC, w.width);
       for (size_t r = 0; r < kRows; ++r) {
-        const int32_t i = static_cast<int32_t>(i0 + r);
         VF sum = j0 == 0 ? hn::Zero(df) : hn::Load(df, score_sums + r * kLanes);
         for (size_t v = 0; v < kV; ++v) {
-          const int32_t j = static_cast<int32_t>(j0 + v * kLanes);
-          VF s = tile.sum[r][v];
-          if (turn) s = hn::Mul(s, hn::LoadU(df, window + (j - i)));
-          if (j0 + (v + 1) * kLanes > i0) {
-            const auto future = hn::Gt(hn::Iota(di, j), hn::Set(di, i));
-            s = hn::IfThenZeroElse(hn::RebindMask(df, future), s);
-          }
-          hn::Store(s, df, scores + r * kC + static_cast<size_t>(j));
+          const size_t j = j0 + v * kLanes;
+          const VF weight = hn::LoadU(df, window + j - (i0 + r));
+          // Selected, not only multiplied: the score of a later key may be infinite.
+          const VF s =
+              hn::IfThenElseZero(hn::Ne(weight, hn::Zero(df)), hn::Mul(tile.sum[r][v], weight));
+          hn::Store(s, df, scores + r * kC + j);
           sum = hn::Add(sum, s);
         }
         if (sums) hn::Store(sum, df, score_sums + r * kLanes);
@@ -276,7 +268,10 @@ HWY_INLINE void AbsorbColumns(const Sweep& sweep, const Workspace& w, size_t key
   float* HWY_RESTRICT to = state + column;
   for (size_t p = 0; p < w.parts; ++p) {
     const float* keys = w.turned_keys + p * w.width_step;
-    for (size_t f = 0; f < part_rows; f += kRows) {
+    // A width of whole tiles and one, as [values, 1] is, does not pay for another whole tile.
+    const bool one_more = w.width % kRows == 1;
+    const size_t tiled = one_more ? w.width - 1 : part_rows;
+    for (size_t f = 0; f < tiled; f += kRows) {
       Tile<kRows, kV> tile;
       tile.Clear();
       for (size_t s = 0; s < streams; ++s) {
@@ -289,6 +284,18 @@ HWY_INLINE void AbsorbColumns(const Sweep& sweep, const Workspace& w, size_t key
         }
       }
       ahead.Some();
+    }
+    if (one_more) {
+      Tile<1, kV> row;
+      row.Clear();
+      for (size_t s = 0; s < streams; ++s) {
+        row.AddColumns(keys + s * kC * key_step + tiled, key_step, values + s * kC * step, step,
+                       key_end);
+      }
+      for (size_t v = 0; v < kV; ++v) {
+        hn::Store(hn::Add(hn::Load(df, to + v * kLanes), row.sum[0][v]), df, to + v * kLanes);
+      }
+      to += (part_rows - tiled) * step;
     }
   }
 }
@@ -313,104 +320,108 @@ void AbsorbChunk(const Sweep& sweep, const Workspace& w, size_t key_end, float* 
   }
 }
 
-// What the chunk at p will touch, spread over the tiles of the chunk before it.
-void LookAhead(const Sweep& sweep, const Workspace& w, int64_t p, bool reads, bool absorbs,
-               Ahead& ahead) {
-  ahead.Clear();
+// What the chunk at p of all runs will touch, spread over the tiles of the chunk before it. Outputs
+// need no fetching: stores wait in their buffer, not in the way.
+void LookAhead(std::span<const SweepRun> runs, const Workspace& w, int64_t p, bool reads,
+               bool absorbs, Ahead& ahead) {
+  const Sweep& any = *runs.front().sweep;
   const int64_t stop = p + kChunk;
-  if (absorbs || sweep.causal) {
-    const int64_t keys = std::min(stop, sweep.key_count) - p;
-    for (const Operand& op : sweep.keys) ahead.Add(op.data, op.dtype, op.stride, op.dim, p, keys);
-    for (const Operand& op : sweep.values) ahead.Add(op.data, op.dtype, op.stride, op.dim, p, keys);
+  const int64_t keys = absorbs || any.causal ? std::min(stop, any.key_count) - p : 0;
+  const int64_t first = std::max<int64_t>(0, p - any.query_offset);
+  const int64_t queries = reads ? std::min(stop - any.query_offset, any.query_count) - first : 0;
+  const auto add = [&](const Operand& op, int64_t row, int64_t count) {
+    if (op.data != nullptr) ahead.Add(op.data, op.dtype, op.stride, op.dim, row, count);
+  };
+  for (size_t s = 0; s < any.keys.size(); ++s) {
+    for (const SweepRun& run : runs) add(run.sweep->keys[s], p, keys);
+    for (const SweepRun& run : runs) add(run.sweep->values[s], p, keys);
   }
-  if (reads) {
-    const int64_t first = std::max<int64_t>(0, p - sweep.query_offset);
-    const int64_t queries = std::min(stop - sweep.query_offset, sweep.query_count) - first;
-    for (const Operand& op : sweep.queries) {
-      ahead.Add(op.data, op.dtype, op.stride, op.dim, first, queries);
-    }
-    for (const Output& out : sweep.outputs) {
-      const Operand& at = out.derivative;
-      ahead.Add(out.data, out.dtype, out.stride, out.dim, first, queries);
-      if (at.data != nullptr) ahead.Add(at.data, at.dtype, at.stride, at.dim, first, queries);
-    }
+  for (size_t h = 0; h < any.queries.size(); ++h) {
+    for (const SweepRun& run : runs) add(run.sweep->queries[h], first, queries);
+    for (const SweepRun& run : runs) add(run.sweep->outputs[h].derivative, first, queries);
   }
   const size_t columns = (w.value_step + kVecs * kLanes - 1) / (kVecs * kLanes);
-  const size_t read_calls = reads ? sweep.queries.size() * w.parts * (kC / kRows) * columns : 0;
-  const size_t part_tiles = static_cast<size_t>(sweep.layout.part_rows) / kRows;
-  const size_t absorb_calls = absorbs ? w.parts * part_tiles * columns : 0;
-  ahead.SpreadOver(static_cast<int64_t>(read_calls + absorb_calls));
+  const size_t read_calls = reads ? any.queries.size() * w.parts * (kC / kRows) * columns : 0;
+  const size_t absorb_calls = absorbs ? w.parts * (w.width / kRows) * columns : 0;
+  ahead.SpreadOver(static_cast<int64_t>(runs.size() * (read_calls + absorb_calls)));
 }
 
-void RunSweep(const Sweep& sweep, int64_t begin, int64_t end, SweepAction action, float* state,
-              const float* distant, float* scratch) {
-  const Workspace w(sweep, scratch);
+// The positions p to chunk_end - 1 of one sweep.
+void RunChunk(const SweepRun& run, const Workspace& w, int64_t p, int64_t chunk_end,
+              SweepAction action, Ahead& ahead) {
+  const Sweep& sweep = *run.sweep;
   const bool reads = action != SweepAction::kAbsorb;
   const bool absorbs = action != SweepAction::kRead;
-  const float* states[] = {state, distant};
-  const size_t state_count = distant == nullptr ? 1 : 2;
-  Ahead ahead;
+  const float* states[] = {run.state, run.distant};
+  const size_t state_count = run.distant == nullptr ? 1 : 2;
+  // Local indices: keys [0, key_end), queries [query_begin, query_end).
+  const bool needs_keys = absorbs || sweep.causal;
+  const size_t key_end =
+      needs_keys ? static_cast<size_t>(std::clamp<int64_t>(sweep.key_count, p, chunk_end) - p) : 0;
+  const int64_t first_query = std::clamp<int64_t>(sweep.query_offset, p, chunk_end);
+  const int64_t last_query =
+      std::clamp<int64_t>(sweep.query_offset + sweep.query_count, p, chunk_end);
+  const size_t query_begin = static_cast<size_t>(first_query - p);
+  const size_t query_end = static_cast<size_t>(last_query - p);
+  const bool read_here = reads && query_begin < query_end;
+  const size_t scored_keys = sweep.causal && read_here ? key_end : 0;
 
+  bool finite = true;
+  for (size_t s = 0; s < w.streams && key_end > 0 && (absorbs || read_here); ++s) {
+    float* keys = w.keys + s * kC * w.width_step;
+    float* values = w.values + s * kC * w.value_step;
+    PackRows(sweep.keys[s], p, key_end, keys, w.width_step, key_end);
+    if (absorbs && w.parts == 2) TurnKeys(w, keys, key_end, w.turned_keys + s * kC * w.key_step);
+    PackRows(sweep.values[s], p, key_end, values, w.value_step, key_end);
+    if (scored_keys > 0) {
+      ZeroRows(keys, w.width_step, key_end, kC);
+      Transpose(keys, w.width_step, kC, w.width, w.key_columns + s * w.width_step * kC, kC);
+      finite &= AllFinite(values, key_end * w.value_step);
+    }
+  }
+
+  for (size_t h = 0; read_here && h < sweep.queries.size(); ++h) {
+    const int64_t first_row = first_query - sweep.query_offset;
+    const Output& output = sweep.outputs[h];
+    std::fill_n(w.queries, query_begin * w.width_step, 0.0f);
+    PackRows(sweep.queries[h], first_row, query_end - query_begin,
+             w.queries + query_begin * w.width_step, w.width_step, kC - query_begin);
+    for (size_t s = 0; s < w.streams && scored_keys > 0; ++s) {
+      ScoreChunk(sweep, w, s, query_begin, query_end);
+    }
+    if (sweep.normalise) {
+      Normalise(sweep, w, states, state_count, scored_keys > 0, query_begin, query_end, output,
+                first_row);
+    }
+    // Straight into the output where whole tiles of whole vectors fit it.
+    const bool direct = output.dtype == DType::kFloat32 && output.derivative.data == nullptr &&
+                        output.dim == sweep.layout.row && query_begin == 0 && query_end == kC;
+    Reading reading{states, state_count, scored_keys, w.results, w.value_step};
+    if (direct) {
+      reading.out = static_cast<float*>(output.data) + first_row * output.stride;
+      reading.out_step = static_cast<size_t>(output.stride);
+    }
+    ReadChunk(sweep, w, reading, query_begin, query_end, finite, ahead);
+    if (!direct) {
+      UnpackRows(w.results + query_begin * w.value_step, w.value_step, first_row,
+                 query_end - query_begin, output);
+    }
+  }
+
+  if (absorbs && key_end > 0) AbsorbChunk(sweep, w, key_end, run.state, ahead);
+}
+
+void RunSweeps(std::span<const SweepRun> runs, int64_t begin, int64_t end, SweepAction action,
+               float* scratch) {
+  const Sweep& any = *runs.front().sweep;
+  const Workspace w(any, scratch);
   for (int64_t p = begin; p < end; p += kChunk) {
+    if (w.parts == 2) FillAngles(*any.rotation, p + any.origin, w);
     const int64_t chunk_end = std::min(end, p + kChunk);
-    // Local indices: keys [0, key_end), queries [query_begin, query_end).
-    const bool needs_keys = absorbs || sweep.causal;
-    const size_t key_end =
-        needs_keys ? static_cast<size_t>(std::clamp<int64_t>(sweep.key_count, p, chunk_end) - p)
-                   : 0;
-    const int64_t first_query = std::clamp<int64_t>(sweep.query_offset, p, chunk_end);
-    const int64_t last_query =
-        std::clamp<int64_t>(sweep.query_offset + sweep.query_count, p, chunk_end);
-    const size_t query_begin = static_cast<size_t>(first_query - p);
-    const size_t query_end = static_cast<size_t>(last_query - p);
-    const bool read_here = reads && query_begin < query_end;
-    const size_t scored_keys = sweep.causal && read_here ? key_end : 0;
-
-    LookAhead(sweep, w, chunk_end, reads, absorbs, ahead);
-    if (w.parts == 2) FillAngles(*sweep.rotation, p + sweep.origin, w);
-
-    bool finite = true;
-    for (size_t s = 0; s < w.streams && key_end > 0 && (absorbs || read_here); ++s) {
-      float* keys = w.keys + s * kC * w.width_step;
-      float* values = w.values + s * kC * w.value_step;
-      PackRows(sweep.keys[s], p, key_end, keys, w.width_step, kC);
-      PackRows(sweep.values[s], p, key_end, values, w.value_step, key_end);
-      if (scored_keys > 0) {
-        Transpose(keys, w.width_step, kC, w.width, w.key_columns + s * w.width_step * kC, kC);
-        finite &= AllFinite(values, key_end * w.value_step);
-      }
-      if (w.parts == 2 && absorbs) TurnKeys(w, keys, key_end, w.turned_keys + s * kC * w.key_step);
-    }
-
-    for (size_t h = 0; read_here && h < sweep.queries.size(); ++h) {
-      const int64_t first_row = first_query - sweep.query_offset;
-      const Output& output = sweep.outputs[h];
-      std::fill_n(w.queries, query_begin * w.width_step, 0.0f);
-      PackRows(sweep.queries[h], first_row, query_end - query_begin,
-               w.queries + query_begin * w.width_step, w.width_step, kC - query_begin);
-      for (size_t s = 0; s < w.streams && scored_keys > 0; ++s) {
-        ScoreChunk(sweep, w, s, query_begin, query_end);
-      }
-      if (sweep.normalise) {
-        Normalise(sweep, w, states, state_count, scored_keys > 0, query_begin, query_end, output,
-                  first_row);
-      }
-      // Straight into the output where whole tiles of whole vectors fit it.
-      const bool direct = output.dtype == DType::kFloat32 && output.derivative.data == nullptr &&
-                          output.dim == sweep.layout.row && query_begin == 0 && query_end == kC;
-      Reading reading{states, state_count, scored_keys, w.results, w.value_step};
-      if (direct) {
-        reading.out = static_cast<float*>(output.data) + first_row * output.stride;
-        reading.out_step = static_cast<size_t>(output.stride);
-      }
-      ReadChunk(sweep, w, reading, query_begin, query_end, finite, ahead);
-      if (!direct) {
-        UnpackRows(w.results + query_begin * w.value_step, w.value_step, first_row,
-                   query_end - query_begin, output);
-      }
-    }
-
-    if (absorbs && key_end > 0) AbsorbChunk(sweep, w, key_end, state, ahead);
+    Ahead ahead;
+    LookAhead(runs, w, chunk_end, action != SweepAction::kAbsorb, action != SweepAction::kRead,
+              ahead);
+    for (const SweepRun& run : runs) RunChunk(run, w, p, chunk_end, action, ahead);
   }
 }
 
@@ -566,7 +577,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace cosformer {
 
-HWY_EXPORT(RunSweep);
+HWY_EXPORT(RunSweeps);
 HWY_EXPORT(SweepScratch);
 HWY_EXPORT(RunTokenStep);
 HWY_EXPORT(DotRows);
@@ -582,15 +593,15 @@ Rotation::Rotation(const LinearKernel& kernel) : theta(AngleOf(kernel)) {
     cos[static_cast<size_t>(r)] = std::cos(theta * static_cast<double>(r));
     sin[static_cast<size_t>(r)] = std::sin(theta * static_cast<double>(r));
   }
-  for (int64_t x = -kChunk; x < kChunk + kMaxLanes; ++x) {
+  for (int64_t x = -kChunk; x <= 0; ++x) {
     window[static_cast<size_t>(kChunk + x)] =
         static_cast<float>(std::cos(theta * static_cast<double>(x)));
   }
 }
 
-void RunSweep(const Sweep& sweep, int64_t begin, int64_t end, SweepAction action, float* state,
-              const float* distant, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(RunSweep)(sweep, begin, end, action, state, distant, scratch);
+void RunSweeps(std::span<const SweepRun> runs, int64_t begin, int64_t end, SweepAction action,
+               float* scratch) {
+  HWY_DYNAMIC_DISPATCH(RunSweeps)(runs, begin, end, action, scratch);
 }
 
 int64_t SweepScratch(const Sweep& sweep) { return HWY_DYNAMIC_DISPATCH(SweepScratch)(sweep); }

@@ -61,8 +61,9 @@ struct Rotation {
   explicit Rotation(const LinearKernel& kernel);
   double theta = 0;
   std::array<double, kChunk> cos{};
-  std::array<double, kChunk> sin{};                    // of theta * r
-  std::array<float, 2 * kChunk + kMaxLanes> window{};  // [kChunk + x]: cos(theta * x)
+  std::array<double, kChunk> sin{};  // of theta * r
+  // [kChunk + x]: cos(theta * x) for x <= 0, and 0 after: the weight of the key x tokens later.
+  std::array<float, 2 * kChunk + kMaxLanes> window{};
 };
 
 // Rows in one of the three roles, read through a feature map and a factor, with one more column
@@ -115,11 +116,18 @@ struct Sweep {
 
 enum class SweepAction : uint8_t { kAbsorb, kRead, kReadAndAbsorb };
 
-// Runs the positions begin to end - 1. Absorbing adds to `state`; reading takes the keys before
-// `begin` from `state` and, where it is not null, from `distant` as well, and with `causal` those
-// of the chunk itself directly. Chunks start at `begin`.
-void RunSweep(const Sweep& sweep, int64_t begin, int64_t end, SweepAction action, float* state,
-              const float* distant, float* scratch);
+// A sweep and the states that it works on: absorbing adds to `state`; reading takes the keys before
+// the chunk from `state` and, where it is not null, from `distant` as well.
+struct SweepRun {
+  const Sweep* sweep = nullptr;
+  float* state = nullptr;
+  const float* distant = nullptr;
+};
+
+// Runs the positions begin to end - 1 of all runs, which have one shape, in step: chunk by chunk,
+// and each chunk for all of them. Chunks start at `begin`.
+void RunSweeps(std::span<const SweepRun> runs, int64_t begin, int64_t end, SweepAction action,
+               float* scratch);
 int64_t SweepScratch(const Sweep& sweep);  // floats
 
 // One token: key 0 and its value go into each state of `absorb`, then every query reads the sum of

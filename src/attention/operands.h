@@ -12,7 +12,7 @@ struct Rows {
   int64_t count = 0;
   bool reversed = false;
 
-  int64_t First() const { return begin + (reversed ? count - 1 : 0); }
+  int64_t First() const { return begin + (reversed && count > 0 ? count - 1 : 0); }
   int64_t Stride(int64_t stride) const { return reversed ? -stride : stride; }
 };
 

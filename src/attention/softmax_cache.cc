@@ -65,18 +65,37 @@ void SoftmaxCache::Reserve(int64_t tokens) {
   capacity_ = capacity;
 }
 
-void SoftmaxCache::Step(const ConstView& q, const ConstView& k, const ConstView& v, const View& o,
-                        const SoftmaxOptions& options) {
-  CheckAttention(q, k, v, o);
-  CheckThreads(options.threads);
-  CheckScale(options.scale);
-  if (k.batch != config_.batch || k.heads != config_.heads || k.dim != config_.dim ||
-      v.dim != config_.value_dim) {
+void SoftmaxCache::CheckTokens(const ConstView& k, const ConstView& v) const {
+  CheckView("k", k);
+  CheckView("v", v);
+  const ConstView keys = Keys();
+  const ConstView values = Values();
+  if (k.batch != keys.batch || k.heads != keys.heads || k.dim != keys.dim || v.batch != k.batch ||
+      v.heads != k.heads || v.dim != values.dim || v.length != k.length) {
     Fail("attention: k has the shape ", ShapeOf(k), " and v ", ShapeOf(v),
          ", but the cache has batch ", config_.batch, ", heads ", config_.heads, ", dim ",
          config_.dim, " and value_dim ", config_.value_dim);
   }
-  if (k.dtype != config_.dtype) Fail("attention: k and v must have the dtype of the cache");
+  if (k.dtype != config_.dtype || v.dtype != config_.dtype) {
+    Fail("attention: k and v must have the dtype of the cache");
+  }
+}
+
+void SoftmaxCache::Append(const ConstView& k, const ConstView& v) {
+  CheckTokens(k, v);
+  Reserve(position_ + k.length);
+  CopyRows(k, StoreView(keys_.data(), config_, config_.dim, capacity_, capacity_), position_);
+  CopyRows(v, StoreView(values_.data(), config_, config_.value_dim, capacity_, capacity_),
+           position_);
+  position_ += k.length;
+}
+
+void SoftmaxCache::Step(const ConstView& q, const ConstView& k, const ConstView& v, const View& o,
+                        const SoftmaxOptions& options) {
+  CheckAttention(q, k, v, o);
+  CheckTokens(k, v);
+  CheckThreads(options.threads);
+  CheckScale(options.scale);
   if (q.length != k.length) {
     Fail("attention: a step needs a query for each key, but q has length ", q.length,
          " and k has length ", k.length);
@@ -86,11 +105,7 @@ void SoftmaxCache::Step(const ConstView& q, const ConstView& k, const ConstView&
       !options.sequences.query_offsets.empty() || !options.sequences.key_offsets.empty()) {
     Fail("attention: a cache holds whole sequences; options.sequences must be empty");
   }
-  Reserve(position_ + k.length);
-  CopyRows(k, StoreView(keys_.data(), config_, config_.dim, capacity_, capacity_), position_);
-  CopyRows(v, StoreView(values_.data(), config_, config_.value_dim, capacity_, capacity_),
-           position_);
-  position_ += k.length;
+  Append(k, v);
   SoftmaxAttentionForward(q, Keys(), Values(), o, {}, options);
 }
 

@@ -22,22 +22,6 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 size_t StepOf(int64_t dim) { return static_cast<size_t>(RoundUp(dim, kMaxLanes)); }
 
-// Scratch handed out in order, on cache lines.
-class Arena {
- public:
-  explicit Arena(float* next) : begin_(next), next_(next) {}
-  float* Take(size_t floats) {
-    float* taken = next_;
-    next_ += RoundUp(static_cast<int64_t>(floats), kMaxLanes);
-    return taken;
-  }
-  int64_t size() const { return next_ - begin_; }
-
- private:
-  float* begin_;
-  float* next_;
-};
-
 // The query with its scale: q . k * scale = (q * scale) . k.
 Operand Scaled(const SoftmaxHead& head) {
   Operand query = head.query;

@@ -48,21 +48,22 @@ bool SameShape(const SweepJob& a, const SweepJob& b) {
   return a.action == b.action && a.sweep.layout.features == b.sweep.layout.features &&
          a.sweep.layout.values == b.sweep.layout.values &&
          a.sweep.query_count == b.sweep.query_count && a.sweep.key_count == b.sweep.key_count &&
-         a.sweep.query_offset == b.sweep.query_offset && a.queries.size() == b.queries.size() &&
-         a.keys.size() == b.keys.size();
+         a.sweep.query_offset == b.sweep.query_offset && a.sweep.origin == b.sweep.origin &&
+         a.queries.size() == b.queries.size() && a.keys.size() == b.keys.size();
 }
 
-// Consecutive jobs of one shape, at most so many that every thread gets a unit.
+// Runs of consecutive jobs of one shape, each run cut so that every thread gets its share.
 std::vector<Unit> UnitsOf(const std::vector<SweepJob>& jobs, int threads) {
-  const size_t share =
-      (jobs.size() + static_cast<size_t>(threads) - 1) / static_cast<size_t>(threads);
+  const size_t teams = static_cast<size_t>(threads);
   std::vector<Unit> units;
   for (size_t begin = 0; begin < jobs.size();) {
-    const int64_t fit = std::max<int64_t>(1, kUnitFloats / jobs[begin].sweep.layout.Size());
-    const size_t most = std::min(share, static_cast<size_t>(fit));
     size_t end = begin + 1;
-    while (end < jobs.size() && end - begin < most && SameShape(jobs[begin], jobs[end])) ++end;
-    units.push_back({std::span(jobs).subspan(begin, end - begin)});
+    while (end < jobs.size() && SameShape(jobs[begin], jobs[end])) ++end;
+    const int64_t fit = std::max<int64_t>(1, kUnitFloats / jobs[begin].sweep.layout.Size());
+    const size_t most = std::min((end - begin + teams - 1) / teams, static_cast<size_t>(fit));
+    for (; begin < end; begin += most) {
+      units.push_back({std::span(jobs).subspan(begin, std::min(most, end - begin))});
+    }
     begin = end;
   }
   return units;
@@ -77,14 +78,12 @@ void RunUnit(const Unit& unit, float* own_states, float* scratch) {
   for (size_t j = 0; j < unit.jobs.size(); ++j) {
     if (unit.jobs[j].state == nullptr) std::fill_n(state_of(j), size, 0.0f);
   }
+  std::vector<SweepRun> runs;
+  for (size_t j = 0; j < unit.jobs.size(); ++j) {
+    runs.push_back({&unit.jobs[j].sweep, state_of(j), unit.jobs[j].distant});
+  }
   const auto run = [&](SweepAction action) {
-    const int64_t end = EndOf(unit.front(), action);
-    for (int64_t p = BeginOf(unit.front(), action); p < end; p += kChunk) {
-      for (size_t j = 0; j < unit.jobs.size(); ++j) {
-        RunSweep(unit.jobs[j].sweep, p, std::min(end, p + kChunk), action, state_of(j),
-                 unit.jobs[j].distant, scratch);
-      }
-    }
+    RunSweeps(runs, BeginOf(unit.front(), action), EndOf(unit.front(), action), action, scratch);
   };
   if (ReadsLast(unit.front())) {
     run(SweepAction::kAbsorb);
@@ -131,8 +130,8 @@ void RunSplit(const SweepJob& job, SweepAction action, int threads, float* state
           const int64_t first = p + c * kChunk;
           float* buffer = buffers.data() + c * size;
           std::fill_n(buffer, size, 0.0f);
-          RunSweep(job.sweep, first, std::min(end, first + kChunk), SweepAction::kAbsorb, buffer,
-                   nullptr, own);
+          const SweepRun run{&job.sweep, buffer, nullptr};
+          RunSweeps({&run, 1}, first, std::min(end, first + kChunk), SweepAction::kAbsorb, own);
         }
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < size; i += stripe) {
@@ -144,8 +143,8 @@ void RunSplit(const SweepJob& job, SweepAction action, int threads, float* state
         for (int64_t c = 0; c < chunks; ++c) {
           const int64_t first = p + c * kChunk;
           float* before = absorbs ? buffers.data() + c * size : state;
-          RunSweep(job.sweep, first, std::min(end, first + kChunk), SweepAction::kRead, before,
-                   job.distant, own);
+          const SweepRun run{&job.sweep, before, job.distant};
+          RunSweeps({&run, 1}, first, std::min(end, first + kChunk), SweepAction::kRead, own);
         }
       }
     }

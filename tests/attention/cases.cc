@@ -129,10 +129,11 @@ Case RandomCase(uint64_t seed) {
   const std::vector<DType> types{DType::kFloat32, DType::kFloat32, DType::kBFloat16};
   c.inputs = Choose(random, types);
   c.outputs = Choose(random, types);
+  c.gradients = Choose(random, types);
   c.strided = Uniform(random, 0, 1) == 0;
   c.threads = Choose(random, std::vector{1, 2, 3, 5});
   c.kernel = RandomKernel(random, LongestSequence(c));
-  c.scale = Choose(random, std::vector{0.f, 0.f, 0.5f, 1.f});
+  c.scale = Choose(random, std::vector{0.f, 0.f, 0.5f, 1.f, -0.5f});
   c.mean = Choose(random, std::vector{0.f, 0.f, 0.5f, -0.5f});
   return c;
 }
@@ -150,6 +151,7 @@ Case RandomStream(uint64_t seed, int64_t length) {
 
 std::string Describe(const Case& c) {
   std::ostringstream out;
+  const auto type = [](DType t) { return t == DType::kFloat32 ? "float32" : "bfloat16"; };
   const auto list = [&](const char* name, const std::vector<int64_t>& numbers) {
     if (numbers.empty()) return;
     out << ' ' << name << " [";
@@ -158,9 +160,8 @@ std::string Describe(const Case& c) {
   };
   out << "seed " << c.seed << ": batch " << c.batch << ", queries " << c.queries << ", keys "
       << c.keys << ", heads " << c.heads << '/' << c.kv_heads << ", dims " << c.dim << " and "
-      << c.value_dim << (c.causal ? ", causal" : ", bidirectional") << ", "
-      << (c.inputs == DType::kFloat32 ? "float32" : "bfloat16") << " to "
-      << (c.outputs == DType::kFloat32 ? "float32" : "bfloat16")
+      << c.value_dim << (c.causal ? ", causal" : ", bidirectional") << ", " << type(c.inputs)
+      << " to " << type(c.outputs) << ", gradients " << type(c.gradients)
       << (c.strided ? ", strided" : ", dense") << ", threads " << c.threads << "; "
       << Name(c.kernel.feature_map) << ", horizon "
       << (c.kernel.reweighting == Reweighting::kCos ? c.kernel.horizon : -1) << ", epsilon "

@@ -22,9 +22,10 @@ struct Case {
   bool causal = true;
   std::vector<int64_t> query_lengths, key_lengths;
   std::vector<int64_t> query_offsets, key_offsets;
-  DType inputs = DType::kFloat32;   // q, k, v and their gradients
-  DType outputs = DType::kFloat32;  // o and its gradient
-  bool strided = false;             // else dense
+  DType inputs = DType::kFloat32;     // q, k, v
+  DType outputs = DType::kFloat32;    // o, d_o
+  DType gradients = DType::kFloat32;  // dq, dk, dv
+  bool strided = false;               // else dense
   int threads = 1;
   LinearKernel kernel;
   float scale = 0;

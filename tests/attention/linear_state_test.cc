@@ -291,6 +291,40 @@ TEST(LinearStateTest, MemoryIsConstant) {
   }
 }
 
+// Long enough that the latest tokens are summed apart from the distant ones.
+TEST(LinearStateTest, LongStreamsAgreeInEveryWayToTakeATokenIn) {
+  Case c = SelfAttention(140'000, 3);
+  c.value_dim = 2;
+  c.heads = 2;
+  for (const int threads : {1, 2}) {
+    c.threads = threads;
+    Problem<Linear> p(c);
+    LinearState state(ConfigOf(c));
+    AbsorbThrough(state, p, 0, 65'000);
+    for (const int64_t n : {400, 300, 1, 1, 64'000, 900, 1000}) StepThrough(state, p, n);
+    for (const int64_t row : {65'000, 65'399, 65'400, 65'535, 65'536, 65'699, 65'700, 65'701,
+                              100'000, 129'701, 130'601, 131'072, 131'601}) {
+      ExpectRow(p, row);
+    }
+    AbsorbThrough(state, p, state.position(), 8'398);
+    ASSERT_EQ(state.position(), 140'000);
+
+    Case few = c;
+    few.queries = 2;
+    Problem<Linear> attending(few);
+    attending.k = p.k;
+    attending.v = p.v;
+    ExpectAttends(state, attending, 0, 140'000, 139'998);
+    for (const int64_t cut : {10, 64'000, 70'000, 139'000}) {
+      LinearState left(ConfigOf(c)), right(ConfigOf(c));
+      AbsorbThrough(left, p, 0, cut);
+      AbsorbThrough(right, p, cut, 140'000 - cut);
+      left.Merge(right);
+      ExpectAttends(left, attending, 0, 140'000, 139'998);
+    }
+  }
+}
+
 // A text of millions of tokens in one buffer: row j of the keys is the 4 numbers from j on.
 struct LongStream {
   explicit LongStream(int64_t tokens) : numbers(tokens + 8) {

@@ -84,9 +84,9 @@ struct Problem {
     v = Make(c.inputs, c.keys, c.kv_heads, c.value_dim);
     o = Make(c.outputs, c.queries, c.heads, c.value_dim);
     d_o = Make(c.outputs, c.queries, c.heads, c.value_dim);
-    dq = Make(c.inputs, c.queries, c.heads, c.dim);
-    dk = Make(c.inputs, c.keys, c.kv_heads, c.dim);
-    dv = Make(c.inputs, c.keys, c.kv_heads, c.value_dim);
+    dq = Make(c.gradients, c.queries, c.heads, c.dim);
+    dk = Make(c.gradients, c.keys, c.kv_heads, c.dim);
+    dv = Make(c.gradients, c.keys, c.kv_heads, c.value_dim);
     normaliser = Tensor(DType::kFloat32, c.batch, c.queries, c.heads, 1);
     q.FillNormal(random, c.mean);
     k.FillNormal(random, c.mean);
@@ -164,6 +164,23 @@ struct Problem {
                      : Tensor(dtype, c.batch, length, heads, dim);
   }
 };
+
+// Row `row` of every batch entry and head against the reference, which pays O(keys) for it.
+template <class System>
+void ExpectRow(const Problem<System>& p, int64_t row) {
+  for (int64_t b = 0; b < p.c.batch; ++b) {
+    for (int64_t h = 0; h < p.c.heads; ++h) {
+      const auto exact = System::ReferenceRow(p.q.view(), p.k.view(), p.v.view(),
+                                              System::OptionsOf(p.c), b, row, h);
+      for (int64_t e = 0; e < p.c.value_dim; ++e) {
+        EXPECT_NEAR(
+            p.o.At(b, row, h, e), exact.output[e],
+            Tolerance(System::ForwardGrowth(p.c), exact.magnitude[e], exact.output[e], p.c.outputs))
+            << "o[" << b << ", " << row << ", " << h << ", " << e << "]";
+      }
+    }
+  }
+}
 
 // Random cases first_seed, first_seed + 1, ...; all results, all gradients.
 template <class System>

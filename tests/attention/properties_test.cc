@@ -16,14 +16,8 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 template <class System>
 class AttentionTest : public ::testing::Test {};
 
-struct SystemName {
-  template <class System>
-  static std::string GetName(int) {
-    return std::is_same_v<System, Linear> ? "Linear" : "Softmax";
-  }
-};
 using Systems = ::testing::Types<Linear, Softmax>;
-TYPED_TEST_SUITE(AttentionTest, Systems, SystemName);
+TYPED_TEST_SUITE(AttentionTest, Systems);
 
 using Where = std::function<bool(int64_t batch, int64_t row, int64_t head)>;
 const Where kNowhere = [](int64_t, int64_t, int64_t) { return false; };
@@ -108,8 +102,18 @@ TYPED_TEST(AttentionTest, NanAndInfInOneQueryHeadDoNotReachThoseThatShareItsKeys
 TYPED_TEST(AttentionTest, NanAndInfStayInTheirQueryRow) {
   ForSpoilers([](float value, bool causal, int threads) {
     const Where row = [](int64_t b, int64_t i, int64_t h) { return b == 0 && i == 40 && h == 0; };
-    const Where keys = [](int64_t b, int64_t i, int64_t h) { return b == 0 && i <= 69 && h == 0; };
+    const Where keys = [](int64_t b, int64_t, int64_t h) { return b == 0 && h == 0; };
     ExpectStaysWithin<TypeParam>(Several(70, causal, threads), value, row, kNowhere, row, keys);
+  });
+}
+
+TYPED_TEST(AttentionTest, NanAndInfOfOneQueryOfFewStayInItsRow) {
+  ForSpoilers([](float value, bool causal, int threads) {
+    Case c = Several(100, causal, threads);
+    c.queries = 3;
+    const Where row = [](int64_t b, int64_t i, int64_t h) { return b == 0 && i == 1 && h == 0; };
+    const Where keys = [](int64_t b, int64_t, int64_t h) { return b == 0 && h == 0; };
+    ExpectStaysWithin<TypeParam>(c, value, row, kNowhere, row, keys);
   });
 }
 
@@ -152,14 +156,15 @@ TYPED_TEST(AttentionTest, PaddingOfQueriesAndKeysMayDiffer) {
 
 TYPED_TEST(AttentionTest, AFutureTokenChangesNothingInThePast) {
   for (const int threads : {1, 2}) {
-    for (const int64_t prefix : {0, 45}) {
+    for (const int64_t prefix : {0, 45, 147}) {
       Case c = SelfAttention(150, 20);
       c.queries = c.keys - prefix;
       c.threads = threads;
       Problem<TypeParam> before(c);
       before.Forward();
-      for (const int64_t position : {46, 63, 64, 65, 95, 96, 128, 149}) {
+      for (const int64_t position : {46, 63, 64, 65, 95, 96, 128, 148, 149}) {
         for (const float value : {1e3f, kNan, kInf, -kInf}) {
+          if (position < prefix) continue;
           SCOPED_TRACE(::testing::Message() << value << " at " << position << ", prefix " << prefix
                                             << ", threads " << threads);
           Problem<TypeParam> after(c);

@@ -1,6 +1,8 @@
 // The key/value cache: step by step it is the parallel softmax attention.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "errors.h"
 #include "streams.h"
 
@@ -62,6 +64,21 @@ TEST(SoftmaxCacheTest, AnyChunksEqualParallel) {
     for (const int64_t n : RandomCuts(p.random, c.keys, seed % 2 == 0 ? 6 : 90)) {
       StepThroughCache(cache, p, n);
     }
+    ExpectCached(p);
+  }
+}
+
+TEST(SoftmaxCacheTest, AppendingWithoutAttendingHoldsTheSameTokens) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const Case c = RandomStream(seed, 90);
+    SCOPED_TRACE(Describe(c));
+    Problem<Softmax> p(c);
+    SoftmaxCache stepped(CacheConfigOf(c)), appended(CacheConfigOf(c));
+    const int64_t past = c.keys / 2;
+    StepThroughCache(stepped, p, past);
+    appended.Append(Rows<ConstView>(p.k.view(), 0, past), Rows<ConstView>(p.v.view(), 0, past));
+    ExpectHolds(appended, p);
+    StepThroughCache(appended, p, c.keys - past);
     ExpectCached(p);
   }
 }
@@ -147,6 +164,27 @@ TEST(SoftmaxCacheTest, StepsThatDisagreeAreRefusedAndChangeNothing) {
     EXPECT_EQ(cache.position(), 5) << name;
     ExpectHolds(cache, p);
     EXPECT_TRUE(p.o.IsPoisoned()) << name;
+  }
+}
+
+TEST(SoftmaxCacheTest, OptionsThatACacheCannotFollowAreRefused) {
+  Case c = SelfAttention(10, 4);
+  Problem<Softmax> p(c);
+  SoftmaxCache cache(CacheConfigOf(c));
+  const std::vector<int64_t> lengths{5};
+  SoftmaxOptions bidirectional, padded, not_a_number, negative;
+  bidirectional.causal = false;
+  padded.sequences.query_lengths = lengths;
+  not_a_number.scale = std::numeric_limits<float>::quiet_NaN();
+  negative.threads = -1;
+  for (const auto& [options, mention] : {std::pair{bidirectional, "causal"},
+                                         {padded, "sequences"},
+                                         {not_a_number, "scale"},
+                                         {negative, "threads"}}) {
+    ExpectError(mention, {mention},
+                [&] { cache.Step(p.q.view(), p.k.view(), p.v.view(), p.o.view(), options); });
+    EXPECT_EQ(cache.position(), 0);
+    EXPECT_TRUE(p.o.IsPoisoned());
   }
 }
 

@@ -1,0 +1,120 @@
+// What the operator allocates, counted by this program's own operator new: never anything of size
+// N^2 or N * dim * value_dim.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "problem.h"
+
+namespace {
+
+// Bytes in use, and the most there were. A block begins with its size; right before its data stands
+// how far back that is.
+std::atomic<int64_t> in_use = 0, most = 0;
+constexpr size_t kLine = 64;
+
+void* Allocate(size_t size, size_t alignment) {
+  const size_t head = alignment < kLine ? kLine : alignment;
+  const size_t rounded = (size + head - 1) / head * head;
+  auto* block = static_cast<char*>(std::aligned_alloc(head, head + rounded));
+  if (block == nullptr) throw std::bad_alloc();
+  *reinterpret_cast<size_t*>(block) = size;
+  *reinterpret_cast<size_t*>(block + head - sizeof(size_t)) = head;
+  const int64_t now = in_use += static_cast<int64_t>(size);
+  int64_t seen = most;
+  while (now > seen && !most.compare_exchange_weak(seen, now)) {
+  }
+  return block + head;
+}
+
+void Free(void* data) {
+  if (data == nullptr) return;
+  const size_t head = *reinterpret_cast<size_t*>(static_cast<char*>(data) - sizeof(size_t));
+  char* block = static_cast<char*>(data) - head;
+  in_use -= static_cast<int64_t>(*reinterpret_cast<size_t*>(block));
+  std::free(block);
+}
+
+}  // namespace
+
+void* operator new(size_t size) { return Allocate(size, kLine); }
+void* operator new(size_t size, std::align_val_t alignment) {
+  return Allocate(size, static_cast<size_t>(alignment));
+}
+void operator delete(void* data) noexcept { Free(data); }
+void operator delete(void* data, size_t) noexcept { Free(data); }
+void operator delete(void* data, std::align_val_t) noexcept { Free(data); }
+void operator delete(void* data, size_t, std::align_val_t) noexcept { Free(data); }
+
+namespace cosformer::testing {
+namespace {
+
+template <class Call>
+int64_t PeakBytes(Call call) {
+  most = in_use.load();
+  const int64_t before = in_use;
+  call();
+  return most - before;
+}
+
+struct Peaks {
+  int64_t forward, backward;
+};
+
+template <class System>
+Peaks PeaksOf(int64_t length, int64_t heads, bool causal, int threads) {
+  Case c = SelfAttention(length, 64, causal);
+  c.heads = c.kv_heads = heads;
+  c.threads = threads;
+  Problem<System> p(c);
+  Peaks peaks{};
+  peaks.forward = PeakBytes([&] {
+    System::Forward(p.q.view(), p.k.view(), p.v.view(), p.o.view(), p.Normaliser(),
+                    System::OptionsOf(p.c));
+  });
+  peaks.backward = PeakBytes([&] {
+    System::Backward(p.q.view(), p.k.view(), p.v.view(), p.o.view(), p.Normaliser(), p.d_o.view(),
+                     p.dq.view(), p.dk.view(), p.dv.view(), System::OptionsOf(p.c));
+  });
+  return peaks;
+}
+
+template <class System>
+class MemoryTest : public ::testing::Test {};
+using Systems = ::testing::Types<Linear, Softmax>;
+TYPED_TEST_SUITE(MemoryTest, Systems);
+
+TYPED_TEST(MemoryTest, GrowsByAFewFloatsATokenAndHead) {
+  const int64_t shorter = 1024, longer = 3072;
+  for (const int64_t heads : {1, 4}) {
+    for (const bool causal : {true, false}) {
+      for (const int threads : {1, 2, 3}) {
+        const Peaks few = PeaksOf<TypeParam>(shorter, heads, causal, threads);
+        const Peaks many = PeaksOf<TypeParam>(longer, heads, causal, threads);
+        const int64_t tokens = (longer - shorter) * heads;
+        SCOPED_TRACE(::testing::Message() << heads << " heads, " << (causal ? "" : "not ")
+                                          << "causal, " << threads << " threads");
+        // The backward pass keeps two floats; lists of tasks may take as much again. A copy of the
+        // keys would take 64, a row of scores 3072.
+        EXPECT_LE(many.forward - few.forward, tokens * 2 * 4);
+        EXPECT_LE(many.backward - few.backward, tokens * 4 * 4);
+      }
+    }
+  }
+}
+
+TEST(LinearMemoryTest, IsOfStatesAndChunks) {
+  const int64_t state = 2 * 64 * (64 + 2 * 16) * 4;
+  for (const int threads : {1, 2}) {
+    const Peaks peaks = PeaksOf<Linear>(4096, 1, true, threads);
+    // States and chunks of each thread and, where they share one sequence, a window of 32 chunks.
+    const int64_t most = threads * 8 * state + (threads > 1 ? 32 * state : 0);
+    EXPECT_LE(peaks.forward, most) << threads << " threads";
+    EXPECT_LE(peaks.backward, most + 4096 * 2 * 4) << threads << " threads";
+  }
+}
+
+}  // namespace
+}  // namespace cosformer::testing
