@@ -148,7 +148,7 @@ TEST(LinearStateFileTest, FilesThatAreNoStatesAreRefused) {
       {"one number missing", WithChecksum(file.substr(0, file.size() - 4)), "truncated"},
   };
   for (const auto& [name, bytes, mentions] : table) {
-    ExpectError(name, {mentions}, [&] { Loaded(bytes); });
+    ExpectError(name, {mentions}, [&bytes = bytes] { Loaded(bytes); });
   }
 }
 

@@ -95,16 +95,16 @@ TEST(SoftmaxCacheTest, TruncateForgetsTheLatestTokens) {
     SoftmaxCache cache(CacheConfigOf(c));
     StepThroughCache(cache, p, 30);
     StepThroughCache(cache, wrong, 40);
-    EXPECT_EQ(cache.position(), 70);
+    ASSERT_EQ(cache.position(), 70);
     cache.Truncate(30);
-    EXPECT_EQ(cache.position(), 30);
+    ASSERT_EQ(cache.position(), 30);
     ExpectHolds(cache, p);
     StepThroughCache(cache, p, 50);
     ExpectCached(p);
     cache.Truncate(80);
-    EXPECT_EQ(cache.position(), 80);
+    ASSERT_EQ(cache.position(), 80);
     cache.Truncate(0);
-    EXPECT_EQ(cache.position(), 0);
+    ASSERT_EQ(cache.position(), 0);
     StepThroughCache(cache, p, 80);
     ExpectCached(p);
   }
@@ -181,8 +181,9 @@ TEST(SoftmaxCacheTest, OptionsThatACacheCannotFollowAreRefused) {
                                          {padded, "sequences"},
                                          {not_a_number, "scale"},
                                          {negative, "threads"}}) {
-    ExpectError(mention, {mention},
-                [&] { cache.Step(p.q.view(), p.k.view(), p.v.view(), p.o.view(), options); });
+    ExpectError(mention, {mention}, [&, &options = options] {
+      cache.Step(p.q.view(), p.k.view(), p.v.view(), p.o.view(), options);
+    });
     EXPECT_EQ(cache.position(), 0);
     EXPECT_TRUE(p.o.IsPoisoned());
   }
