@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <tuple>
 
@@ -97,8 +98,9 @@ struct Candidate {
 };
 
 // Rounds over all candidates rather than one after the other: what disturbs the machine for a while
-// then disturbs them alike.
-void TimeInterleaved(std::vector<Candidate>& candidates, double seconds) {
+// then disturbs them alike. Calls sample() once a round, for what they are set against.
+void TimeInterleaved(std::vector<Candidate>& candidates, double seconds,
+                     const std::function<void()>& sample) {
   // Short calls are sampled in groups: a group is far above the clock's grain, and most of its
   // calls find in cache what the previous one left there.
   const double sample_seconds = std::min(2e-3, seconds / 5);
@@ -118,6 +120,7 @@ void TimeInterleaved(std::vector<Candidate>& candidates, double seconds) {
   }
   for (bool more = true; more;) {
     more = false;
+    sample();
     for (Candidate& candidate : candidates) {
       if (candidate.Done(seconds)) continue;
       candidate.Sample();
@@ -156,6 +159,7 @@ class Run {
     progress_.SetTotal(CountPoints());
     for (const int64_t length : config_.lengths) MeasureLength(length);
     MeasureLimits(result_.machine, config_.seconds, progress_);
+    SustainedPeaks();
     for (AttentionRow& row : result_.rows) SetAgainstLimit(row);
     SortRows();
     return std::move(result_);
@@ -224,7 +228,11 @@ class Run {
                                : PassCandidate(problem, system, point));
     }
     progress_.Show(where + ": timing");
-    TimeInterleaved(candidates, config_.seconds);
+    TimeInterleaved(candidates, config_.seconds, [&] {
+      if (point.pass != Pass::kStep) {
+        fma_samples_[point.threads].push_back(SampleMultiplyAdds(point.threads));
+      }
+    });
     AddRows(candidates, point);
   }
 
@@ -293,6 +301,18 @@ class Run {
     }
   }
 
+  // Clocks move by several percent with what the neighbours do. Times are medians, so the peak that
+  // they are set against is the median of the samples taken between them, not the best moment.
+  void SustainedPeaks() {
+    double fewer_threads = 0;
+    for (auto& [threads, limits] : result_.machine.limits) {
+      const auto samples = fma_samples_.find(threads);
+      if (samples != fma_samples_.end()) limits.fma_gflops = Median(samples->second);
+      limits.fma_gflops = std::max(limits.fma_gflops, fewer_threads);
+      fewer_threads = limits.fma_gflops;
+    }
+  }
+
   void SetAgainstLimit(AttentionRow& row) const {
     const Limits& limits = result_.machine.For(row.threads);
     double work = 0;
@@ -322,6 +342,7 @@ class Run {
   const AttentionBenchConfig& config_;
   report::Progress& progress_;
   AttentionBench result_;
+  std::map<int, std::vector<double>> fma_samples_;  // GFLOP/s by number of threads
 };
 
 }  // namespace

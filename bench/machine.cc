@@ -46,20 +46,23 @@ double BestRate(double seconds, Run run) {
   return best;
 }
 
-double MeasureMultiplyAdds(int threads, double seconds) {
-  constexpr size_t kIterations = 400'000;  // one to two milliseconds
-  return 1e-9 * BestRate(seconds, [threads] {
-           double operations = 0;
-           float results = 0;
+// One run of one to two milliseconds; returns the operations done.
+double RunMultiplyAdds(int threads) {
+  constexpr size_t kIterations = 400'000;
+  double operations = 0;
+  float results = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : operations, results)
-           {
-             float result = 0;
-             operations += MultiplyAdds(kIterations, &result);
-             results += result;
-           }
-           Use(results);
-           return operations;
-         });
+  {
+    float result = 0;
+    operations += MultiplyAdds(kIterations, &result);
+    results += result;
+  }
+  Use(results);
+  return operations;
+}
+
+double MeasureMultiplyAdds(int threads, double seconds) {
+  return 1e-9 * BestRate(seconds, [threads] { return RunMultiplyAdds(threads); });
 }
 
 // Pages that are mapped, and as few of them as the system can do with: the limit is that of the
@@ -179,6 +182,12 @@ Machine DescribeMachine(const std::vector<int>& thread_counts, int64_t update_by
   machine.limits[1] = machine.limits[machine.threads] = {};
   for (const int threads : thread_counts) machine.limits[threads] = {};
   return machine;
+}
+
+double SampleMultiplyAdds(int threads) {
+  const auto start = Clock::now();
+  const double operations = RunMultiplyAdds(threads);
+  return 1e-9 * operations / SecondsSince(start);
 }
 
 void MeasureLimits(Machine& machine, double seconds, report::Progress& progress) {

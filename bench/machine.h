@@ -46,4 +46,8 @@ Machine DescribeMachine(const std::vector<int>& thread_counts, int64_t update_by
 // and at the end of what is set against it.
 void MeasureLimits(Machine& machine, double seconds, report::Progress& progress);
 
+// The FMA rate of one run of a millisecond or two, in GFLOP/s: for sampling the clock between the
+// calls that are timed.
+double SampleMultiplyAdds(int threads);
+
 }  // namespace cosformer::bench

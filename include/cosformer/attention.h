@@ -120,8 +120,8 @@ struct LinearOptions {
 // head g. q, k and v have one dtype; o has any.
 // normaliser: empty, or batch * n * heads floats that receive sum_j s(i, j) as [batch, n, heads]
 // (zero for padding); the backward pass needs them, and nothing else, beyond inputs and outputs.
-// Extra memory: two states of 2 * dim * value_dim and a few chunks a thread; at most some 30 floats
-// a token and head where one sequence is split over threads.
+// Extra memory: for each thread some chunks and the states of the heads that it runs in step, up to
+// 0.5 MiB; where one sequence is split over threads, at least 32 states. It does not grow with n.
 void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstView& v,
                             const View& o, std::span<float> normaliser,
                             const LinearOptions& options);
@@ -129,6 +129,7 @@ void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstV
 // Gradients of the forward pass with the same arguments. o and normaliser are what it returned,
 // d_o [as o] is the gradient of the loss with respect to o; dq, dk, dv [as q, k, v] are written.
 // Where the normaliser was moved to epsilon it is a constant.
+// Extra memory: as the forward pass, and two floats a query and head.
 void LinearAttentionBackward(const ConstView& q, const ConstView& k, const ConstView& v,
                              const ConstView& o, std::span<const float> normaliser,
                              const ConstView& d_o, const View& dq, const View& dk, const View& dv,

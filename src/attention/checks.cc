@@ -18,6 +18,16 @@ void CheckEqual(const char* what, const char* a_name, int64_t a, const char* b_n
   }
 }
 
+void CheckShape(const char* name, const ConstView& view, const char* like_name,
+                const ConstView& like) {
+  CheckView(name, view);
+  if (view.batch != like.batch || view.length != like.length || view.heads != like.heads ||
+      view.dim != like.dim) {
+    Fail("attention: ", name, " has the shape ", ShapeOf(view), ", but ", like_name, " has ",
+         ShapeOf(like), "; they must be equal");
+  }
+}
+
 // Begins and ends of the sequences along one side.
 struct Side {
   std::vector<int64_t> begin;
@@ -115,16 +125,6 @@ void CheckView(const char* name, const ConstView& view) {
   }
 }
 
-void CheckShape(const char* name, const ConstView& view, const char* like_name,
-                const ConstView& like) {
-  CheckView(name, view);
-  if (view.batch != like.batch || view.length != like.length || view.heads != like.heads ||
-      view.dim != like.dim) {
-    Fail("attention: ", name, " has the shape ", ShapeOf(view), ", but ", like_name, " has ",
-         ShapeOf(like), "; they must be equal");
-  }
-}
-
 void CheckThreads(int threads) {
   if (threads < 0) Fail("attention: threads is ", threads, "; it must be 0 (all) or more");
 }
@@ -167,6 +167,16 @@ void CheckAttention(const ConstView& q, const ConstView& k, const ConstView& v,
     Fail("attention: q, k and v must have one dtype, but they have ", NameOf(q.dtype), ", ",
          NameOf(k.dtype), " and ", NameOf(v.dtype));
   }
+}
+
+void CheckGradients(const ConstView& q, const ConstView& k, const ConstView& v, const ConstView& o,
+                    const ConstView& d_o, const ConstView& dq, const ConstView& dk,
+                    const ConstView& dv) {
+  CheckAttention(q, k, v, o);
+  CheckShape("d_o", d_o, "o", o);
+  CheckShape("dq", dq, "q", q);
+  CheckShape("dk", dk, "k", k);
+  CheckShape("dv", dv, "v", v);
 }
 
 std::vector<Span> CheckSequences(const Sequences& sequences, const ConstView& q, const ConstView& k,

@@ -30,8 +30,6 @@ struct Span {
 std::string ShapeOf(const BasicView<const void>& view);
 
 void CheckView(const char* name, const ConstView& view);
-void CheckShape(const char* name, const ConstView& view, const char* like_name,
-                const ConstView& like);
 void CheckThreads(int threads);
 void CheckScale(float scale);
 // Of the spans of sums: empty where that is allowed, else one float a query and head.
@@ -39,6 +37,10 @@ void CheckSums(const char* name, size_t size, bool may_be_empty, const ConstView
 
 // q, k, v and an output of the queries' length and heads and the values' dim.
 void CheckAttention(const ConstView& q, const ConstView& k, const ConstView& v, const ConstView& o);
+// These, and their gradients.
+void CheckGradients(const ConstView& q, const ConstView& k, const ConstView& v, const ConstView& o,
+                    const ConstView& d_o, const ConstView& dq, const ConstView& dk,
+                    const ConstView& dv);
 
 std::vector<Span> CheckSequences(const Sequences& sequences, const ConstView& q, const ConstView& k,
                                  bool causal);

@@ -129,11 +129,7 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
                              const ConstView& o, std::span<const float> normaliser,
                              const ConstView& d_o, const View& dq, const View& dk, const View& dv,
                              const LinearOptions& options) {
-  CheckAttention(q, k, v, o);
-  CheckShape("d_o", d_o, "o", o);
-  CheckShape("dq", dq, "q", q);
-  CheckShape("dk", dk, "k", k);
-  CheckShape("dv", dv, "v", v);
+  CheckGradients(q, k, v, o, d_o, dq, dk, dv);
   CheckKernel(options.kernel);
   CheckThreads(options.threads);
   CheckSums("normaliser", normaliser.size(), false, q);

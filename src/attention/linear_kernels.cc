@@ -160,27 +160,26 @@ void Normalise(const Sweep& sweep, const Workspace& w, const float* const* state
                size_t state_count, bool has_scores, size_t begin, size_t end, const Output& output,
                int64_t first_row) {
   const DF df;
+  const size_t width_step = w.width_step;
+  const bool turned = w.parts == 2;
   for (size_t i = begin; i < end; ++i) {
-    const float* HWY_RESTRICT query = w.queries + i * w.width_step;
-    VF sum = has_scores ? hn::Load(df, w.score_sums + i * kLanes) : hn::Zero(df);
-    VF more = hn::Zero(df);
+    const float* HWY_RESTRICT query = w.queries + i * width_step;
+    VF cos_sum = hn::Zero(df);
+    VF sin_sum = hn::Zero(df);
     for (size_t s = 0; s < state_count; ++s) {
       const float* HWY_RESTRICT sums = states[s] + sweep.layout.Matrix();
-      if (w.parts == 2) {
-        const VF cos = hn::Set(df, w.cos[i]);
-        const VF sin = hn::Set(df, w.sin[i]);
-        for (size_t c = 0; c < w.width_step; c += kLanes) {
-          const VF x = hn::Load(df, query + c);
-          sum = hn::MulAdd(hn::Mul(x, cos), hn::Load(df, sums + c), sum);
-          more = hn::MulAdd(hn::Mul(x, sin), hn::Load(df, sums + w.width_step + c), more);
-        }
-      } else {
-        for (size_t c = 0; c < w.width_step; c += kLanes) {
-          sum = hn::MulAdd(hn::Load(df, query + c), hn::Load(df, sums + c), sum);
-        }
+      for (size_t c = 0; c < width_step; c += kLanes) {
+        const VF x = hn::Load(df, query + c);
+        cos_sum = hn::MulAdd(x, hn::Load(df, sums + c), cos_sum);
+        if (turned) sin_sum = hn::MulAdd(x, hn::Load(df, sums + width_step + c), sin_sum);
       }
     }
-    const float total = hn::GetLane(hn::SumOfLanes(df, hn::Add(sum, more)));
+    VF sum = cos_sum;
+    if (turned) {
+      sum = hn::MulAdd(cos_sum, hn::Set(df, w.cos[i]), hn::Mul(sin_sum, hn::Set(df, w.sin[i])));
+    }
+    if (has_scores) sum = hn::Add(sum, hn::Load(df, w.score_sums + i * kLanes));
+    const float total = hn::GetLane(hn::SumOfLanes(df, sum));
     if (output.sums != nullptr) {
       output.sums[(first_row + static_cast<int64_t>(i - begin)) * output.sums_stride] = total;
     }

@@ -146,11 +146,7 @@ void SoftmaxAttentionBackward(const ConstView& q, const ConstView& k, const Cons
                               const ConstView& o, std::span<const float> log_sum_exp,
                               const ConstView& d_o, const View& dq, const View& dk, const View& dv,
                               const SoftmaxOptions& options) {
-  CheckAttention(q, k, v, o);
-  CheckShape("d_o", d_o, "o", o);
-  CheckShape("dq", dq, "q", q);
-  CheckShape("dk", dk, "k", k);
-  CheckShape("dv", dv, "v", v);
+  CheckGradients(q, k, v, o, d_o, dq, dk, dv);
   CheckThreads(options.threads);
   CheckSums("log_sum_exp", log_sum_exp.size(), false, q);
   const float scale = ScaleOf(options, q);
