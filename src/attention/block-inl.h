@@ -236,22 +236,28 @@ static HWY_INLINE void* RowOf(void* data, DType dtype, int64_t elements) {
 // foresee; and fetched all at once they would queue up for the 10 to 16 line buffers of a core.
 class Ahead {
  public:
-  // Rows first to first + count - 1. Rows that continue those added just before, as the heads of a
-  // model do, are fetched with them: a page is entered once for all heads.
+  // Rows first to first + count - 1. Rows that continue others, as the heads of a model do, are
+  // fetched with them: a page is entered once for all heads. Rows already added are not fetched
+  // twice.
   void Add(const void* data, DType dtype, int64_t stride, int64_t dim, int64_t first,
            int64_t count) {
     if (count <= 0) return;
     const int64_t size = dtype == DType::kFloat32 ? 4 : 2;
     const char* begin = static_cast<const char*>(data) + first * stride * size;
-    lines_ += count * ((dim * size + kLine - 1) / kLine);
-    if (items_ > 0) {
-      Item& last = item_[items_ - 1];
-      if (begin == last.row + last.bytes && stride * size == last.step && count == last.count) {
-        last.bytes += dim * size;
+    const int64_t lines = count * ((dim * size + kLine - 1) / kLine);
+    for (Item* item = item_; item != item_ + items_; ++item) {
+      if (stride * size != item->step || count != item->count) continue;
+      const int64_t offset = begin - item->row;
+      if (0 <= offset && offset + dim * size <= item->bytes) return;
+      if (offset == item->bytes) {
+        item->bytes += dim * size;
+        lines_ += lines;
         return;
       }
     }
-    if (items_ < kItems) item_[items_++] = {begin, stride * size, dim * size, count};
+    if (items_ == kItems) return;
+    item_[items_++] = {begin, stride * size, dim * size, count};
+    lines_ += lines;
   }
 
   // Spreads what was added over this many calls of Some.

@@ -145,9 +145,11 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
   const QueryFactors factors = FactorsOf(q, o, normaliser, d_o, options);
 
   std::vector<SweepJob> jobs;
+  int group_index = 0;
   const auto add_job = [&](const StateLayout& layout, int64_t query_count, int64_t key_count,
                            int64_t query_offset) -> SweepJob& {
     SweepJob& job = jobs.emplace_back(layout);
+    job.group = group_index;
     job.sweep.rotation = &rotation;
     job.sweep.causal = options.causal;
     job.sweep.query_count = query_count;
@@ -155,9 +157,10 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
     job.sweep.query_offset = query_offset;
     return job;
   };
-  // Jobs of one kind and sequence follow each other, so that RunJobs can keep heads together.
+  // Two groups a sequence: the sweep along time, and the two against it, which share their rows.
   for (const Span& span : spans) {
     const int64_t b = span.batch;
+    ++group_index;
     const auto for_heads = [&](const auto& body) {
       for (int64_t h = 0; h < k.heads; ++h) body(h, h * group, (h + 1) * group);
     };
@@ -180,25 +183,24 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
     if (span.key_count > 0) {
       const Rows queries{span.query_begin, span.query_count, options.causal};
       const Rows keys{span.key_begin, span.key_count, options.causal};
+      ++group_index;
       for_heads([&](int64_t h, int64_t begin, int64_t end) {
-        SweepJob& job = add_job(by_features, span.key_count, span.query_count, 0);
-        job.queries.push_back(FeaturesOf(k, b, h, keys, kernel));
-        job.outputs.push_back(OutputOf(dv, b, h, keys));
+        SweepJob& for_values = add_job(by_features, span.key_count, span.query_count, 0);
+        for_values.queries.push_back(FeaturesOf(k, b, h, keys, kernel));
+        for_values.outputs.push_back(OutputOf(dv, b, h, keys));
         for (int64_t g = begin; g < end; ++g) {
-          job.keys.push_back(FeaturesOf(q, b, g, queries, kernel));
-          job.values.push_back(
+          for_values.keys.push_back(FeaturesOf(q, b, g, queries, kernel));
+          for_values.values.push_back(
               WithFactors(OperandOf(d_o, b, g, queries), factors, q, b, g, queries, false));
         }
-      });
-      for_heads([&](int64_t h, int64_t begin, int64_t end) {
-        SweepJob& job = add_job(by_values, span.key_count, span.query_count, 0);
-        job.queries.push_back(WithOnes(OperandOf(v, b, h, keys)));
-        Output& output = job.outputs.emplace_back(OutputOf(dk, b, h, keys));
+        SweepJob& for_keys = add_job(by_values, span.key_count, span.query_count, 0);
+        for_keys.queries.push_back(WithOnes(OperandOf(v, b, h, keys)));
+        Output& output = for_keys.outputs.emplace_back(OutputOf(dk, b, h, keys));
         output.derivative = FeaturesOf(k, b, h, keys, kernel);
         for (int64_t g = begin; g < end; ++g) {
-          job.keys.push_back(
+          for_keys.keys.push_back(
               WithFactors(OperandOf(d_o, b, g, queries), factors, q, b, g, queries, true));
-          job.values.push_back(FeaturesOf(q, b, g, queries, kernel));
+          for_keys.values.push_back(FeaturesOf(q, b, g, queries, kernel));
         }
       });
     }

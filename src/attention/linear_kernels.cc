@@ -420,7 +420,10 @@ void RunSweeps(std::span<const SweepRun> runs, int64_t begin, int64_t end, Sweep
     Ahead ahead;
     LookAhead(runs, w, chunk_end, action != SweepAction::kAbsorb, action != SweepAction::kRead,
               ahead);
-    for (const SweepRun& run : runs) RunChunk(run, w, p, chunk_end, action, ahead);
+    // The angles stand first in every workspace, whatever the widths of the run.
+    for (const SweepRun& run : runs) {
+      RunChunk(run, Workspace(*run.sweep, scratch), p, chunk_end, action, ahead);
+    }
   }
 }
 
@@ -498,12 +501,11 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
   float* value = query + all;     // [row]
   float* result = value + row;    // [row]
 
-  // to = [cos x, sin x] at the position since the state began.
-  const auto turn = [&](const Operand& op, int64_t position, float* HWY_RESTRICT to) HWY_ATTR {
+  // to = [cos x, sin x] at the angle of the state.
+  const auto turn = [&](const Operand& op, size_t state, float* HWY_RESTRICT to) HWY_ATTR {
     PackRows(op, 0, 1, features, width, 1);
-    const double angle = step.theta * static_cast<double>(position);
-    const VF cos = hn::Set(df, static_cast<float>(std::cos(angle)));
-    const VF sin = hn::Set(df, static_cast<float>(std::sin(angle)));
+    const VF cos = hn::Set(df, step.cos[state]);
+    const VF sin = hn::Set(df, step.sin[state]);
     for (size_t c = 0; c < width; c += kLanes) {
       const VF x = hn::Load(df, features + c);
       hn::Store(hn::Mul(x, cos), df, to + c);
@@ -523,13 +525,13 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
       const bool absorb = step.absorb[s] && h == 0;
       const bool read = step.read[s] && has_query;
       if (absorb) {
-        turn(step.key, step.positions[s], key);
+        turn(step.key, s, key);
         for (size_t f = 0; f < all; f += kLanes) {
           hn::Store(hn::Add(hn::Load(df, sums + f), hn::Load(df, key + f)), df, sums + f);
         }
       }
       if (read) {
-        turn(step.queries[h], step.positions[s], query);
+        turn(step.queries[h], s, query);
         for (size_t f = 0; f < all; f += kLanes) {
           sum = hn::MulAdd(hn::Load(df, query + f), hn::Load(df, sums + f), sum);
         }

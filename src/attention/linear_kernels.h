@@ -131,19 +131,20 @@ void RunSweeps(std::span<const SweepRun> runs, int64_t begin, int64_t end, Sweep
 int64_t SweepScratch(const Sweep& sweep);  // floats
 
 // One token: key 0 and its value go into each state of `absorb`, then every query reads the sum of
-// the states of `read`. Null entries are passed over. The angle of state s is theta * positions[s].
+// the states of `read`. Null states are passed over. cos and sin are of the angle at which the
+// token stands in each state.
 struct TokenStep {
   explicit TokenStep(const StateLayout& layout) : layout(layout) {}
 
   StateLayout layout;
-  double theta = 0;
   float epsilon = 0;
   std::span<const Operand> queries;
   std::span<const Output> outputs;
   Operand key;
   Operand value;
   std::array<float*, 2> states{};
-  std::array<int64_t, 2> positions{};
+  std::array<float, 2> cos{};
+  std::array<float, 2> sin{};
   std::array<bool, 2> absorb{};
   std::array<bool, 2> read{};
 };

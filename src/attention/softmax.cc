@@ -56,6 +56,7 @@ void RunFew(const std::vector<Forward>& forwards, int threads) {
   size_t floats = 0;
   std::vector<Task> tasks;
   std::vector<size_t> offsets;
+  int64_t work = 0;  // floats of keys and values
   for (size_t f = 0; f < forwards.size(); ++f) {
     const SoftmaxHead& head = forwards[f].head;
     for (int64_t row = 0; row < head.query_count; ++row) {
@@ -65,12 +66,15 @@ void RunFew(const std::vector<Forward>& forwards, int threads) {
         offsets.push_back(floats);
       }
       floats += static_cast<size_t>(segments * SegmentPartial(head));
+      work += head.KeysOf(row) * (head.key.dim + head.value.dim);
     }
   }
   AlignedFloats partials(floats);
   for (size_t t = 0; t < tasks.size(); ++t) tasks[t].partials = partials.data() + offsets[t];
   const int64_t count = static_cast<int64_t>(tasks.size());
-  const int team = static_cast<int>(std::min<int64_t>(threads, count));
+  // Below some 10 us of work a second thread comes too late.
+  const bool small = work < 100'000;
+  const int team = small ? 1 : static_cast<int>(std::min<int64_t>(threads, count));
   ForTasks(count, team, [&](int64_t t, int) {
     const Task& task = tasks[static_cast<size_t>(t)];
     const SoftmaxHead& head = forwards[task.forward].head;

@@ -41,25 +41,37 @@ struct Unit {
   }
 };
 
-// The states of a unit stay in the second cache level.
-constexpr int64_t kUnitFloats = 128 * 1024;
+// Below this many multiply-adds, some 5 us, a second thread comes too late.
+constexpr int64_t kSmallWork = 400'000;
 
-bool SameShape(const SweepJob& a, const SweepJob& b) {
-  return a.action == b.action && a.sweep.layout.features == b.sweep.layout.features &&
-         a.sweep.layout.values == b.sweep.layout.values &&
-         a.sweep.query_count == b.sweep.query_count && a.sweep.key_count == b.sweep.key_count &&
-         a.sweep.query_offset == b.sweep.query_offset && a.sweep.origin == b.sweep.origin &&
-         a.queries.size() == b.queries.size() && a.keys.size() == b.keys.size();
+// The states of a unit stay in the second cache level.
+constexpr int64_t kUnitFloats = 80 * 1024;
+
+bool InStep(const SweepJob& a, const SweepJob& b) {
+  return a.group == b.group && a.action == b.action && a.sweep.query_count == b.sweep.query_count &&
+         a.sweep.key_count == b.sweep.key_count && a.sweep.query_offset == b.sweep.query_offset &&
+         a.sweep.origin == b.sweep.origin && a.queries.size() == b.queries.size() &&
+         a.keys.size() == b.keys.size();
 }
 
-// Runs of consecutive jobs of one shape, each run cut so that every thread gets its share.
+// Floats, on cache lines.
+int64_t LargestState(std::span<const SweepJob> jobs) {
+  int64_t size = 0;
+  for (const SweepJob& job : jobs) {
+    size = std::max(size, RoundUp(job.sweep.layout.Size(), kMaxLanes));
+  }
+  return size;
+}
+
+// Runs of consecutive jobs of one group, each run cut so that every thread gets its share.
 std::vector<Unit> UnitsOf(const std::vector<SweepJob>& jobs, int threads) {
   const size_t teams = static_cast<size_t>(threads);
   std::vector<Unit> units;
   for (size_t begin = 0; begin < jobs.size();) {
     size_t end = begin + 1;
-    while (end < jobs.size() && SameShape(jobs[begin], jobs[end])) ++end;
-    const int64_t fit = std::max<int64_t>(1, kUnitFloats / jobs[begin].sweep.layout.Size());
+    while (end < jobs.size() && InStep(jobs[begin], jobs[end])) ++end;
+    const int64_t fit = std::max<int64_t>(
+        1, kUnitFloats / LargestState(std::span(jobs).subspan(begin, end - begin)));
     const size_t most = std::min((end - begin + teams - 1) / teams, static_cast<size_t>(fit));
     for (; begin < end; begin += most) {
       units.push_back({std::span(jobs).subspan(begin, std::min(most, end - begin))});
@@ -70,13 +82,15 @@ std::vector<Unit> UnitsOf(const std::vector<SweepJob>& jobs, int threads) {
 }
 
 void RunUnit(const Unit& unit, float* own_states, float* scratch) {
-  const int64_t size = unit.front().sweep.layout.Size();
+  const int64_t size = LargestState(unit.jobs);
   const auto state_of = [&](size_t j) {
     return unit.jobs[j].state != nullptr ? unit.jobs[j].state
                                          : own_states + static_cast<int64_t>(j) * size;
   };
   for (size_t j = 0; j < unit.jobs.size(); ++j) {
-    if (unit.jobs[j].state == nullptr) std::fill_n(state_of(j), size, 0.0f);
+    if (unit.jobs[j].state == nullptr) {
+      std::fill_n(state_of(j), unit.jobs[j].sweep.layout.Size(), 0.0f);
+    }
   }
   std::vector<SweepRun> runs;
   for (size_t j = 0; j < unit.jobs.size(); ++j) {
@@ -173,20 +187,23 @@ size_t UnitsToSplit(const std::vector<Unit>& units, int threads) {
 void RunJobs(std::vector<SweepJob>& jobs, int threads) {
   if (jobs.empty()) return;
   int64_t scratch_size = 0;
+  int64_t work = 0;
   for (SweepJob& job : jobs) {
     job.sweep.queries = job.queries;
     job.sweep.outputs = job.outputs;
     job.sweep.keys = job.keys;
     job.sweep.values = job.values;
     scratch_size = std::max(scratch_size, RoundUp(SweepScratch(job.sweep), kMaxLanes));
+    work += Unit{{&job, 1}}.Cost() * job.sweep.layout.Matrix();
   }
+  if (work < kSmallWork) threads = 1;
   std::vector<Unit> units = UnitsOf(jobs, threads);
   std::stable_sort(units.begin(), units.end(),
                    [](const Unit& a, const Unit& b) { return a.Cost() > b.Cost(); });
   int64_t state_size = 0;
   for (const Unit& unit : units) {
-    state_size = std::max(state_size, static_cast<int64_t>(unit.jobs.size()) *
-                                          RoundUp(unit.front().sweep.layout.Size(), kMaxLanes));
+    state_size =
+        std::max(state_size, static_cast<int64_t>(unit.jobs.size()) * LargestState(unit.jobs));
   }
   const int64_t splits = static_cast<int64_t>(UnitsToSplit(units, threads));
   const int64_t count = static_cast<int64_t>(units.size());

@@ -19,6 +19,9 @@ struct SweepJob {
   SweepAction action = SweepAction::kReadAndAbsorb;
   float* state = nullptr;          // read from and absorbed into; null: begins empty, is forgotten
   const float* distant = nullptr;  // read as well
+  // Consecutive jobs of one group go through the same positions in the same way; run in step, they
+  // find each other's rows in cache.
+  int group = 0;
 };
 
 // Runs them all. A job that reads and absorbs without being causal absorbs all keys first. Jobs are
