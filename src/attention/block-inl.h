@@ -222,15 +222,6 @@ static HWY_INLINE void WithMap(FeatureMap map, const Body& body) {
   }
 }
 
-static HWY_INLINE const void* RowOf(const void* data, DType dtype, int64_t elements) {
-  const int64_t size = dtype == DType::kFloat32 ? 4 : 2;
-  return static_cast<const std::byte*>(data) + elements * size;
-}
-
-static HWY_INLINE void* RowOf(void* data, DType dtype, int64_t elements) {
-  return const_cast<void*>(RowOf(static_cast<const void*>(data), dtype, elements));
-}
-
 // The rows that the next chunk will touch, fetched a few lines at a time between the tiles of this
 // one. Rows of one head lie a page apart where the model is wide, which the hardware does not
 // foresee; and fetched all at once they would queue up for the 10 to 16 line buffers of a core.
@@ -362,7 +353,7 @@ static HWY_NOINLINE void PackRows(const Operand& op, int64_t first, size_t count
     } else {
       for (size_t r = 0; r < count; ++r) {
         const int64_t index = first + static_cast<int64_t>(r);
-        const void* row = RowOf(op.data, op.dtype, index * stride);
+        const void* row = ElementAt(op.data, op.dtype, index * stride);
         const VF factor =
             hn::Set(df, op.factor == nullptr ? 1.0f : op.factor[index * op.side_stride]);
         for (size_t c = 0; c < dim; c += kLanes) {
@@ -490,11 +481,11 @@ static HWY_NOINLINE void UnpackRows(const float* HWY_RESTRICT in, size_t step, i
     }
     for (size_t r = 0; r < count; ++r) {
       const int64_t index = first + static_cast<int64_t>(r);
-      void* row = RowOf(out.data, out.dtype, index * out.stride);
+      void* row = ElementAt(out.data, out.dtype, index * out.stride);
       for (size_t c = 0; c < dim; c += kLanes) {
         VF y = hn::Load(DF(), in + r * step + c);
         if (map() != FeatureMap::kIdentity) {
-          const VF x = LoadRow(RowOf(at.data, at.dtype, index * at.stride), at.dtype, c, dim);
+          const VF x = LoadRow(ElementAt(at.data, at.dtype, index * at.stride), at.dtype, c, dim);
           y = TimesDerivative<map()>(y, x, slope);
         }
         StoreRow(y, row, out.dtype, c, dim);

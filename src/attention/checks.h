@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/linear_kernels.h"
 #include "cosformer/attention.h"
 
 namespace cosformer {
@@ -61,9 +62,9 @@ void ZeroSumsPadding(std::span<float> sums, const ConstView& q, const std::vecto
 
 // Row `length` of a batch entry and head.
 inline const void* RowAt(const ConstView& view, int64_t batch, int64_t length, int64_t head) {
-  const int64_t size = view.dtype == DType::kFloat32 ? 4 : 2;
-  return static_cast<const std::byte*>(view.data) +
-         size * (batch * view.batch_stride + length * view.length_stride + head * view.head_stride);
+  return ElementAt(
+      view.data, view.dtype,
+      batch * view.batch_stride + length * view.length_stride + head * view.head_stride);
 }
 inline void* RowAt(const View& view, int64_t batch, int64_t length, int64_t head) {
   return const_cast<void*>(RowAt(ConstView(view), batch, length, head));

@@ -559,8 +559,8 @@ void DotRows(const Operand& x, const Operand& y, int64_t count, float* HWY_RESTR
   const DF df;
   const size_t dim = static_cast<size_t>(x.dim);
   for (int64_t r = 0; r < count; ++r) {
-    const void* a = RowOf(x.data, x.dtype, r * x.stride);
-    const void* b = RowOf(y.data, y.dtype, r * y.stride);
+    const void* a = ElementAt(x.data, x.dtype, r * x.stride);
+    const void* b = ElementAt(y.data, y.dtype, r * y.stride);
     VF sum = hn::Zero(df);
     for (size_t c = 0; c < dim; c += kLanes) {
       sum = hn::MulAdd(LoadRow(a, x.dtype, c, dim), LoadRow(b, y.dtype, c, dim), sum);

@@ -53,6 +53,14 @@ struct StateLayout {
   int64_t sums;       // features, rounded up: the feature sums of each part
 };
 
+// `elements` further in an array of that type.
+inline const void* ElementAt(const void* data, DType dtype, int64_t elements) {
+  return static_cast<const std::byte*>(data) + elements * (dtype == DType::kFloat32 ? 4 : 2);
+}
+inline void* ElementAt(void* data, DType dtype, int64_t elements) {
+  return const_cast<void*>(ElementAt(static_cast<const void*>(data), dtype, elements));
+}
+
 // The angle a token, pi / (2 M), or 0 without re-weighting.
 double AngleOf(const LinearKernel& kernel);
 

@@ -234,7 +234,7 @@ HWY_INLINE void AddValues(const Operand& value, int64_t first, size_t count,
   }
   for (size_t j = 0; j < count; ++j) {
     const void* row =
-        RowOf(value.data, value.dtype, (first + static_cast<int64_t>(j)) * value.stride);
+        ElementAt(value.data, value.dtype, (first + static_cast<int64_t>(j)) * value.stride);
     const VF p = hn::Set(df, weights[j]);
     for (size_t v = 0; v < kV; ++v) {
       sum[v] = hn::MulAdd(p, LoadRow(row, value.dtype, c + v * kLanes, dim), sum[v]);
@@ -247,7 +247,7 @@ void RunSoftmaxSegment(const SoftmaxHead& head, int64_t row, int64_t segment, fl
   const size_t dim = static_cast<size_t>(head.query.dim);
   const size_t value_dim = static_cast<size_t>(head.value.dim);
   const DType dtype = head.query.dtype;
-  const void* query = RowOf(head.query.data, dtype, row * head.query.stride);
+  const void* query = ElementAt(head.query.data, dtype, row * head.query.stride);
   float* HWY_RESTRICT sums = partial + kMaxLanes;
   float maximum = kMinusInfinity;
   float sum = 0;
@@ -258,7 +258,7 @@ void RunSoftmaxSegment(const SoftmaxHead& head, int64_t row, int64_t segment, fl
     const size_t count = static_cast<size_t>(std::min(kBlock, end - j0));
     for (size_t j = 0; j < count; ++j) {
       const int64_t at = (j0 + static_cast<int64_t>(j)) * head.key.stride;
-      weights[j] = head.scale * DotRow(query, RowOf(head.key.data, dtype, at), dtype, dim);
+      weights[j] = head.scale * DotRow(query, ElementAt(head.key.data, dtype, at), dtype, dim);
     }
     const size_t columns = (count + kLanes - 1) / kLanes * kLanes;
     std::fill_n(weights + count, columns - count, 0.0f);
