@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kFold = 3 << 15;
 
 // Below this many bytes of state a step is over before a second thread has woken.
-constexpr int64_t kBytesForThreads = 256 * 1024;
+constexpr int64_t kBytesForThreads = int64_t{256} << 10;
 
 StateLayout LayoutOf(const LinearStateConfig& config) {
   return {config.dim, config.value_dim, config.kernel.reweighting == Reweighting::kCos};

@@ -45,7 +45,7 @@ struct Unit {
 constexpr int64_t kSmallWork = 400'000;
 
 // The states of a unit stay in the second cache level.
-constexpr int64_t kUnitFloats = 80 * 1024;
+constexpr int64_t kUnitFloats = int64_t{80} << 10;
 
 bool InStep(const SweepJob& a, const SweepJob& b) {
   return a.group == b.group && a.action == b.action && a.sweep.query_count == b.sweep.query_count &&
@@ -127,7 +127,7 @@ void RunSplit(const SweepJob& job, SweepAction action, int threads, float* state
   const int64_t size = job.sweep.layout.Size();
   const int64_t begin = BeginOf(job, action);
   const int64_t end = EndOf(job, action);
-  const int64_t window = std::max<int64_t>(32, 8 * threads) * kChunk;
+  const int64_t window = std::max<int64_t>(32, int64_t{8} * threads) * kChunk;
   const bool absorbs = action != SweepAction::kRead;
   const bool reads = action != SweepAction::kAbsorb;
   if (absorbs) buffers.resize(static_cast<size_t>(window / kChunk * size));

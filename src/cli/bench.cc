@@ -23,8 +23,8 @@ namespace {
 constexpr const char* kDescription =
     R"(Times cosFormer's attention, and the softmax attention that it replaces, on this machine.
 
-The machine is measured in the same run: its FMA peak, the bandwidth of its memory and of its
-caches. Every result is checked against a double-precision reference before it is timed; a result
+The machine is measured in the same run: its FMA peak, sampled between the timed calls, and the
+bandwidth of its memory and of its caches. Every result is checked against a double-precision reference before it is timed; a result
 that is wrong ends the run, and no time is shown.)";
 
 constexpr const char* kFooter = R"(
