@@ -219,8 +219,8 @@ SweepJob ColumnsOf(const SweepJob& job, int64_t begin, int64_t end) {
   return part;
 }
 
-// Cuts the columns of all jobs in halves until they keep the threads busy. A state that outlives
-// the call has its columns together, and extra columns of values are not cut.
+// Cuts the columns of all jobs in halves until they keep the threads busy. Not where a state
+// outlives the call: its columns stay together.
 void CutColumns(std::vector<SweepJob>& jobs, int threads) {
   constexpr double kTolerated = 1.2;
   const auto divisible = [](const SweepJob& job) {

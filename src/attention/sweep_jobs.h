@@ -25,8 +25,9 @@ struct SweepJob {
 };
 
 // Runs them all. A job that reads and absorbs without being causal absorbs all keys first. Jobs are
-// spread over the threads; where that would leave threads idle, long ones are split along the
-// length. The results are the same to the bit either way.
+// spread over the threads; where that would leave threads idle, the columns of their values are
+// shared out, or, for jobs with a state, the length of the longest. The results are the same to the
+// bit either way.
 void RunJobs(std::vector<SweepJob>& jobs, int threads);
 
 }  // namespace cosformer
