@@ -89,6 +89,11 @@ enum class FeatureMap : uint8_t {
 
 enum class Reweighting : uint8_t { kCos, kNone };
 
+enum class Normaliser : uint8_t {
+  kSum,   // o_i = sum_j s(i, j) v_j / sum_j s(i, j)
+  kNone,  // o_i = sum_j s(i, j) v_j: for those who normalise otherwise, or not at all
+};
+
 // What both the one-call form and the streaming form of linear attention are told.
 struct LinearKernel {
   FeatureMap feature_map = FeatureMap::kRelu;
@@ -98,6 +103,7 @@ struct LinearKernel {
   // not of the call, so that a prefix of a text gives the same outputs as the text. Unused by
   // kNone.
   int64_t horizon = 0;
+  Normaliser normaliser = Normaliser::kSum;
   // The normaliser is sum_j s(i, j), moved away from zero to +-epsilon where it is closer to it.
   // A query whose features are all zero therefore attends to nothing and yields zeros.
   float epsilon = 1e-6f;
@@ -120,6 +126,7 @@ struct LinearOptions {
 // head g. q, k and v have one dtype; o has any.
 // normaliser: empty, or batch * n * heads floats that receive sum_j s(i, j) as [batch, n, heads]
 // (zero for padding); the backward pass needs them, and nothing else, beyond inputs and outputs.
+// With Normaliser::kNone there are none: it stays empty, in both passes.
 // Extra memory: for each thread some chunks and the states of the heads that it runs in step, up to
 // 0.5 MiB; where one sequence is split over threads, at least 32 states. It does not grow with n.
 void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstView& v,

@@ -220,6 +220,9 @@ void CheckKernel(const LinearKernel& kernel) {
   if (kernel.reweighting > Reweighting::kNone) {
     Fail("attention: unknown re-weighting (", static_cast<int>(kernel.reweighting), ")");
   }
+  if (kernel.normaliser > Normaliser::kNone) {
+    Fail("attention: unknown normaliser (", static_cast<int>(kernel.normaliser), ")");
+  }
   if (!std::isfinite(kernel.epsilon) || kernel.epsilon <= 0) {
     Fail("attention: epsilon is ", kernel.epsilon, "; it must be a positive number");
   }
@@ -260,6 +263,8 @@ void CheckSameConfig(const LinearStateConfig& expected, const LinearStateConfig&
   check("reweighting", static_cast<int>(expected.kernel.reweighting),
         static_cast<int>(given.kernel.reweighting));
   check("horizon", expected.kernel.horizon, given.kernel.horizon);
+  check("normaliser", static_cast<int>(expected.kernel.normaliser),
+        static_cast<int>(given.kernel.normaliser));
   check("epsilon", expected.kernel.epsilon, given.kernel.epsilon);
   check("endless", static_cast<int>(expected.endless), static_cast<int>(given.endless));
 }

@@ -50,9 +50,18 @@ QueryFactors FactorsOf(const ConstView& q, const ConstView& o, std::span<const f
   return factors;
 }
 
+// The sums that go with the outputs: empty without a normaliser, however the caller has it.
+void CheckNormaliser(size_t size, bool optional, const ConstView& q, const LinearKernel& kernel) {
+  if (kernel.normaliser == Normaliser::kSum) return CheckSums("normaliser", size, optional, q);
+  if (size != 0) {
+    Fail("attention: normaliser has ", size, " numbers; without normalisation it is left empty");
+  }
+}
+
 // Gives op the factor and, where wanted, the extra column of its query and head.
 Operand WithFactors(Operand op, const QueryFactors& factors, const ConstView& q, int64_t batch,
                     int64_t head, const Rows& rows, bool with_slope) {
+  if (factors.scale.empty()) return op;  // nothing was divided
   const int64_t first = (batch * q.length + rows.First()) * q.heads + head;
   op.factor = factors.scale.data() + first;
   op.side_stride = rows.Stride(q.heads);
@@ -76,7 +85,7 @@ void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstV
   CheckAttention(q, k, v, o);
   CheckKernel(options.kernel);
   CheckThreads(options.threads);
-  CheckSums("normaliser", normaliser.size(), true, q);
+  CheckNormaliser(normaliser.size(), true, q, options.kernel);
   const std::vector<Span> spans = CheckSequences(options.sequences, q, k, options.causal);
   CheckHorizon(options.kernel, spans);
 
@@ -93,7 +102,7 @@ void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstV
       SweepJob& job = jobs.emplace_back(layout);
       job.sweep.rotation = &rotation;
       job.sweep.causal = options.causal;
-      job.sweep.normalise = true;
+      job.sweep.normalise = kernel.normaliser == Normaliser::kSum;
       job.sweep.epsilon = kernel.epsilon;
       job.sweep.query_count = span.query_count;
       job.sweep.key_count = span.key_count;
@@ -116,7 +125,8 @@ void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstV
   RunJobs(jobs, ThreadsFor(options.threads));
 }
 
-// With D the normaliser, g = d_o / D and e = -(g . o), every gradient is a sweep:
+// With D the normaliser, g = d_o / D and e = -(g . o), every gradient is a sweep (without one,
+// D = 1 and there is no e):
 //
 //   dphi(q_i) = sum_j c_ij (g_i . v_j + e_i) phi(k_j)     queries [g, e], keys [v, 1], values
 //   phi(k) dv_j      = sum_i c_ij (phi(k_j) . phi(q_i)) g_i      queries phi(k), keys phi(q),
@@ -132,17 +142,19 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
   CheckGradients(q, k, v, o, d_o, dq, dk, dv);
   CheckKernel(options.kernel);
   CheckThreads(options.threads);
-  CheckSums("normaliser", normaliser.size(), false, q);
+  CheckNormaliser(normaliser.size(), false, q, options.kernel);
   const std::vector<Span> spans = CheckSequences(options.sequences, q, k, options.causal);
   CheckHorizon(options.kernel, spans);
 
   const LinearKernel& kernel = options.kernel;
   const Rotation rotation(kernel);
   const bool cos = kernel.reweighting == Reweighting::kCos;
-  const StateLayout by_values(v.dim + 1, q.dim, cos);
+  const bool divided = kernel.normaliser == Normaliser::kSum;
+  const StateLayout by_values(v.dim + (divided ? 1 : 0), q.dim, cos);
   const StateLayout by_features(q.dim, v.dim, cos);
   const int64_t group = q.heads / k.heads;
-  const QueryFactors factors = FactorsOf(q, o, normaliser, d_o, options);
+  const QueryFactors factors = divided ? FactorsOf(q, o, normaliser, d_o, options) : QueryFactors();
+  const auto with_ones = [&](Operand op) { return divided ? WithOnes(op) : op; };
 
   std::vector<SweepJob> jobs;
   int group_index = 0;
@@ -176,7 +188,7 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
           Output& output = job.outputs.emplace_back(OutputOf(dq, b, g, queries));
           output.derivative = FeaturesOf(q, b, g, queries, kernel);
         }
-        job.keys.push_back(WithOnes(OperandOf(v, b, h, keys)));
+        job.keys.push_back(with_ones(OperandOf(v, b, h, keys)));
         job.values.push_back(FeaturesOf(k, b, h, keys, kernel));
       });
     }
@@ -194,7 +206,7 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
               WithFactors(OperandOf(d_o, b, g, queries), factors, q, b, g, queries, false));
         }
         SweepJob& for_keys = add_job(by_values, span.key_count, span.query_count, 0);
-        for_keys.queries.push_back(WithOnes(OperandOf(v, b, h, keys)));
+        for_keys.queries.push_back(with_ones(OperandOf(v, b, h, keys)));
         Output& output = for_keys.outputs.emplace_back(OutputOf(dk, b, h, keys));
         output.derivative = FeaturesOf(k, b, h, keys, kernel);
         for (int64_t g = begin; g < end; ++g) {

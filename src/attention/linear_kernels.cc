@@ -545,10 +545,12 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
       }
     }
     if (!has_query) break;
-    const float total = hn::GetLane(hn::SumOfLanes(df, sum));
-    const VF factor = hn::Set(df, 1.0f / KeptFromZero(total, step.epsilon));
-    for (size_t c = 0; c < row; c += kLanes) {
-      hn::Store(hn::Mul(hn::Load(df, result + c), factor), df, result + c);
+    if (step.normalise) {
+      const float total = hn::GetLane(hn::SumOfLanes(df, sum));
+      const VF factor = hn::Set(df, 1.0f / KeptFromZero(total, step.epsilon));
+      for (size_t c = 0; c < row; c += kLanes) {
+        hn::Store(hn::Mul(hn::Load(df, result + c), factor), df, result + c);
+      }
     }
     UnpackRows(result, row, 0, 1, step.outputs[h]);
   }

@@ -145,6 +145,7 @@ struct TokenStep {
   explicit TokenStep(const StateLayout& layout) : layout(layout) {}
 
   StateLayout layout;
+  bool normalise = true;
   float epsilon = 0;
   std::span<const Operand> queries;
   std::span<const Output> outputs;

@@ -216,6 +216,7 @@ void LinearState::TakeToken(const ConstView* q, const ConstView& k, const ConstV
     const int64_t b = n / config_.heads;
     const int64_t h = n % config_.heads;
     TokenStep step(layout);
+    step.normalise = config_.kernel.normaliser == Normaliser::kSum;
     step.epsilon = config_.kernel.epsilon;
     step.queries =
         std::span(queries).subspan(static_cast<size_t>(n * group), static_cast<size_t>(group));
@@ -250,7 +251,7 @@ void LinearState::TakeChunk(const ConstView* q, const ConstView& k, const ConstV
         job.state = state + at;
         job.sweep.rotation = &rotation;
         job.sweep.origin = position;
-        job.sweep.normalise = true;
+        job.sweep.normalise = config_.kernel.normaliser == Normaliser::kSum;
         job.sweep.epsilon = config_.kernel.epsilon;
         job.sweep.key_count = rows.count;
         job.keys.push_back(FeaturesOf(k, b, h, rows, config_.kernel));
@@ -303,7 +304,7 @@ void LinearState::Attend(const ConstView& q, const View& o, int64_t position, in
       if (reach.read_second && reach.read_first) job.distant = first_.data() + at;
       job.sweep.rotation = &rotation;
       job.sweep.causal = false;
-      job.sweep.normalise = true;
+      job.sweep.normalise = config_.kernel.normaliser == Normaliser::kSum;
       job.sweep.epsilon = config_.kernel.epsilon;
       job.sweep.origin = position - begin;
       job.sweep.query_count = q.length;

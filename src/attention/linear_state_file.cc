@@ -27,7 +27,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "state files are little-endian");
 
 constexpr char kMagic[8] = {'C', 'S', 'F', 'S', 'T', 'A', 'T', 'E'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;  // 1 had no normaliser: it was always the sum
 
 // Larger sizes are no state of a model, and their products would overflow.
 constexpr int64_t kMaxSize = int64_t{1} << 20;
@@ -90,6 +90,7 @@ struct Header {
   LinearStateConfig config;
   uint8_t feature_map = 0;
   uint8_t reweighting = 0;
+  uint8_t normaliser = 0;
   uint8_t endless = 0;
   uint8_t has_first = 0;
   int64_t position = 0;
@@ -97,13 +98,14 @@ struct Header {
   int64_t second_begin = 0;
 
   template <class Self, class Visit>
-  static void ForEach(Self& self, Visit& visit) {
+  static void ForEach(Self& self, uint32_t version, Visit& visit) {
     visit(self.config.batch, "batch");
     visit(self.config.heads, "heads");
     visit(self.config.dim, "dim");
     visit(self.config.value_dim, "value_dim");
     visit(self.feature_map, "feature_map");
     visit(self.reweighting, "reweighting");
+    if (version >= 2) visit(self.normaliser, "normaliser");
     visit(self.endless, "endless");
     visit(self.has_first, "has_first");
     visit(self.config.kernel.leaky_slope, "leaky_slope");
@@ -132,11 +134,13 @@ void CheckHeader(Header& header) {
   CheckRange("dim * value_dim", config.dim * config.value_dim, 1, kMaxSize * 64);
   CheckRange("feature_map", header.feature_map, 0, static_cast<int64_t>(FeatureMap::kGiven));
   CheckRange("reweighting", header.reweighting, 0, static_cast<int64_t>(Reweighting::kNone));
+  CheckRange("normaliser", header.normaliser, 0, static_cast<int64_t>(Normaliser::kNone));
   CheckRange("endless", header.endless, 0, 1);
   CheckRange("has_first", header.has_first, header.endless, 1);
   CheckRange("position", header.position, 0, kMaxPosition);
   config.kernel.feature_map = static_cast<FeatureMap>(header.feature_map);
   config.kernel.reweighting = static_cast<Reweighting>(header.reweighting);
+  config.kernel.normaliser = static_cast<Normaliser>(header.normaliser);
   config.endless = header.endless != 0;
   CheckKernel(config.kernel);
   if (config.endless) {
@@ -183,12 +187,13 @@ void LinearState::Save(std::ostream& out) const {
   header.config = config_;
   header.feature_map = static_cast<uint8_t>(config_.kernel.feature_map);
   header.reweighting = static_cast<uint8_t>(config_.kernel.reweighting);
+  header.normaliser = static_cast<uint8_t>(config_.kernel.normaliser);
   header.endless = config_.endless ? 1 : 0;
   header.has_first = first_.empty() ? 0 : 1;
   header.position = position_;
   header.first_begin = first_begin_;
   header.second_begin = second_begin_;
-  Header::ForEach(header, write);
+  Header::ForEach(header, kVersion, write);
   for (const AlignedFloats* span : {&first_, &second_}) {
     if (span->empty()) continue;
     ForEachRow(config_, *span, [&](const float* row, int64_t count) {
@@ -208,11 +213,11 @@ LinearState LinearState::Load(std::istream& in) {
   }
   uint32_t version = 0;
   read(version, "version");
-  if (version != kVersion) {
-    Fail("state: the file has version ", version, "; this program reads version ", kVersion);
+  if (version < 1 || version > kVersion) {
+    Fail("state: the file has version ", version, "; this program reads versions up to ", kVersion);
   }
   Header header;
-  Header::ForEach(header, read);
+  Header::ForEach(header, version, read);
   CheckHeader(header);
 
   // The whole payload first: memory grows with what the stream really holds.

@@ -166,7 +166,7 @@ Row ZeroRow(int64_t value_dim) {
 // re-weighting. Adds to `weights`, where it is asked for, s(i, j) of each key.
 template <class KeyRows, class ValueRows, class CosineOf>
 Row LinearRowOf(const double* phi_q, KeyRows&& phi_k, ValueRows&& v, CosineOf&& cosine,
-                const Reach& reach, int64_t dim, int64_t value_dim, double epsilon,
+                const Reach& reach, int64_t dim, int64_t value_dim, const LinearKernel& kernel,
                 std::vector<Product>* weights = nullptr) {
   Row row = ZeroRow(value_dim);
   for (int64_t j = reach.key_begin; j < reach.key_end; ++j) {
@@ -182,7 +182,8 @@ Row LinearRowOf(const double* phi_q, KeyRows&& phi_k, ValueRows&& v, CosineOf&& 
     }
     if (weights != nullptr) weights->push_back(s);
   }
-  const double divisor = MovedFromZero(row.normaliser, epsilon);
+  if (kernel.normaliser == Normaliser::kNone) return row;
+  const double divisor = MovedFromZero(row.normaliser, kernel.epsilon);
   const bool cancelled = std::abs(row.normaliser) < kCancelled * row.normaliser_magnitude;
   for (int64_t e = 0; e < value_dim; ++e) {
     row.output[e] /= divisor;
@@ -200,8 +201,7 @@ Row LinearRowOver(const ConstView& q, const ConstView& k, const ConstView& v,
   auto phi_q = RowsOf(q, batch, head, feature);
   return LinearRowOf(
       phi_q(row), RowsOf(k, batch, key_head, feature), RowsOf(v, batch, key_head, kAsItIs),
-      [&](int64_t distance) { return Cosine(kernel, distance); }, reach, q.dim, v.dim,
-      kernel.epsilon);
+      [&](int64_t distance) { return Cosine(kernel, distance); }, reach, q.dim, v.dim, kernel);
 }
 
 // As LinearRowOf; q, k(j) and v(j) are rows, `scores` receives scale * q . k_j.
@@ -344,7 +344,7 @@ Output LinearForward(const ConstView& q, const ConstView& k, const ConstView& v,
     return LinearRowOf(
         phi_q.Row(b, i, h), [&](int64_t j) { return phi_k.Row(b, j, kh); },
         [&](int64_t j) { return values.Row(b, j, kh); }, cosines, reach, q.dim, v.dim,
-        options.kernel.epsilon);
+        options.kernel);
   });
 }
 
@@ -378,19 +378,21 @@ Gradients LinearBackward(const ConstView& q, const ConstView& k, const ConstView
         std::vector<Product> weights;
         const Row row = LinearRowOf(
             phi_q.Row(b, i, h), [&](int64_t j) { return phi_k.Row(b, j, kh); },
-            [&](int64_t j) { return values.Row(b, j, kh); }, cosines, reach, q.dim, v.dim,
-            kernel.epsilon, &weights);
-        const double divisor = MovedFromZero(row.normaliser, kernel.epsilon);
-        const bool moved = std::abs(row.normaliser) < kernel.epsilon;
+            [&](int64_t j) { return values.Row(b, j, kh); }, cosines, reach, q.dim, v.dim, kernel,
+            &weights);
+        const bool divided = kernel.normaliser == Normaliser::kSum;
+        const double divisor = divided ? MovedFromZero(row.normaliser, kernel.epsilon) : 1;
+        const bool moved = !divided || std::abs(row.normaliser) < kernel.epsilon;
         const double terms = row.normaliser_magnitude;
         const bool unsure =
-            std::abs(row.normaliser) < kCancelled * terms ||
-            std::abs(std::abs(row.normaliser) - kernel.epsilon) < kCancelled * terms;
+            divided && (std::abs(row.normaliser) < kCancelled * terms ||
+                        std::abs(std::abs(row.normaliser) - kernel.epsilon) < kCancelled * terms);
         // The normaliser's error, relative to it, is that of everything divided by it.
-        const double amplified =
-            unsure ? kInfinity : (1 + terms / std::abs(divisor)) / std::abs(divisor);
+        const double amplified = unsure    ? kInfinity
+                                 : divided ? (1 + terms / std::abs(divisor)) / std::abs(divisor)
+                                           : 1;
         const double do_o = Dot(d, row.output.data(), v.dim).value;
-        const double do_o_magnitude = Dot(d, row.magnitude.data(), v.dim).magnitude;
+        const double do_o_magnitude = divided ? Dot(d, row.magnitude.data(), v.dim).magnitude : 0;
         const size_t at_q = phi_q.Index(b, i, h);
         for (int64_t j = reach.key_begin; j < reach.key_end; ++j) {
           const Product& s = weights[j - reach.key_begin];

@@ -244,6 +244,11 @@ std::vector<BadCall> Table() {
        {"horizon", "-100"},
        kBoth,
        true},
+      {"SumsWithoutNormaliser",
+       [](Arguments& a) { a.kernel.normaliser = Normaliser::kNone; },
+       {"normaliser", "444"},
+       kBoth,
+       true},
       {"NanEpsilon",
        [](Arguments& a) { a.kernel.epsilon = kNan; },
        {"epsilon", "nan"},
@@ -298,22 +303,10 @@ void Run(Calls call, const Arguments& a) {
 template <class System>
 void ExpectRefused(const BadCall& bad, Calls call) {
   Problem<System> p(Good());
-  Arguments a{p.q.view(),
-              p.k.view(),
-              p.v.view(),
-              p.d_o.view(),
-              p.o.view(),
-              p.dq.view(),
-              p.dk.view(),
-              p.dv.view(),
-              p.Normaliser(),
-              {},
-              {},
-              {},
-              {},
-              p.c.kernel,
-              true,
-              0};
+  Arguments a{p.q.view(), p.k.view(),  p.v.view(),  p.d_o.view(),
+              p.o.view(), p.dq.view(), p.dk.view(), p.dv.view(),
+              p.Sums(),   {},          {},          {},
+              {},         p.c.kernel,  true,        0};
   bad.spoil(a);
   ExpectError(bad.name, bad.mentions, [&] { Run<System>(call, a); });
   for (const auto& [name, tensor] : {std::pair{"o", &p.o},

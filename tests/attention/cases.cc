@@ -86,6 +86,7 @@ LinearKernel RandomKernel(Random& random, int64_t longest) {
   if (kernel.reweighting == Reweighting::kCos) {
     kernel.horizon = longest + Choose<int64_t>(random, {0, 0, 1, 17, 1000});
   }
+  if (Uniform(random, 0, 4) == 0) kernel.normaliser = Normaliser::kNone;
   kernel.epsilon = Choose(random, std::vector{1e-6f, 1e-6f, 1e-2f, 10.f});
   return kernel;
 }

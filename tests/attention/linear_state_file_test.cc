@@ -128,6 +128,16 @@ TEST(LinearStateFileTest, AFileWithAnyByteAlteredIsRefused) {
   }
 }
 
+// Version 1 lacked the byte that names the normaliser, after magic, version, sizes and two enums.
+TEST(LinearStateFileTest, VersionOneStillLoads) {
+  const std::string file = Saved(StateAt(Small(), false, 25));
+  const size_t normaliser = 8 + 4 + 4 * 8 + 2;
+  ASSERT_EQ(file[normaliser], 0);
+  const std::string old = WithChecksum(file.substr(0, 8) + '\1' + file.substr(9, normaliser - 9) +
+                                       file.substr(normaliser + 1));
+  EXPECT_EQ(Saved(Loaded(old)), file);
+}
+
 TEST(LinearStateFileTest, FilesThatAreNoStatesAreRefused) {
   const std::string file = Saved(StateAt(Small(), false, 25));
   const struct {
@@ -140,7 +150,7 @@ TEST(LinearStateFileTest, FilesThatAreNoStatesAreRefused) {
       {"zeros", std::string(1000, '\0'), "not a state"},
       {"another magic", "CSFSTATF" + file.substr(8), "not a state"},
       {"the magic alone", file.substr(0, 8), "truncated"},
-      {"a later version", WithChecksum(file.substr(0, 8) + '\2' + file.substr(9)), "version 2"},
+      {"a later version", WithChecksum(file.substr(0, 8) + '\3' + file.substr(9)), "version 3"},
       {"version 0", WithChecksum(file.substr(0, 8) + '\0' + file.substr(9)), "version 0"},
       {"the header alone", file.substr(0, 100), "truncated"},
       {"no checksum", file.substr(0, file.size() - 4), "truncated"},
@@ -195,6 +205,7 @@ TEST(LinearStateFileTest, AStateOfAnotherModelIsRefusedByTheFieldThatDiffers) {
       {"leaky_slope", [](auto& x) { x.kernel.leaky_slope = 0.25f; }, {"0.01", "0.25"}},
       {"reweighting", [](auto& x) { x.kernel.reweighting = Reweighting::kNone; }, {}},
       {"horizon", [](auto& x) { x.kernel.horizon = 4096; }, {"31", "4096"}},
+      {"normaliser", [](auto& x) { x.kernel.normaliser = Normaliser::kNone; }, {"1"}},
       {"epsilon", [](auto& x) { x.kernel.epsilon = 0.5f; }, {"0.5"}},
       {"endless", [](auto& x) { x.endless = true; }, {}},
   };

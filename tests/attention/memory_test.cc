@@ -71,11 +71,11 @@ Peaks PeaksOf(int64_t length, int64_t heads, bool causal, int threads) {
   Problem<System> p(c);
   Peaks peaks{};
   peaks.forward = PeakBytes([&] {
-    System::Forward(p.q.view(), p.k.view(), p.v.view(), p.o.view(), p.Normaliser(),
+    System::Forward(p.q.view(), p.k.view(), p.v.view(), p.o.view(), p.Sums(),
                     System::OptionsOf(p.c));
   });
   peaks.backward = PeakBytes([&] {
-    System::Backward(p.q.view(), p.k.view(), p.v.view(), p.o.view(), p.Normaliser(), p.d_o.view(),
+    System::Backward(p.q.view(), p.k.view(), p.v.view(), p.o.view(), p.Sums(), p.d_o.view(),
                      p.dq.view(), p.dk.view(), p.dv.view(), System::OptionsOf(p.c));
   });
   return peaks;

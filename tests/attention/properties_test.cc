@@ -261,7 +261,7 @@ TYPED_TEST(AttentionTest, InputsMayRepeatByAStrideOfZero) {
     view.head_stride = 0;
     return view;
   };
-  TypeParam::Forward(first(p.q), first(p.k), first(p.v), p.o.view(), p.Normaliser(),
+  TypeParam::Forward(first(p.q), first(p.k), first(p.v), p.o.view(), p.Sums(),
                      TypeParam::OptionsOf(c));
   for (int64_t b = 0; b < 2; ++b) {
     for (int64_t h = 0; h < 4; ++h) {
