@@ -13,6 +13,7 @@
 
 #include "bench/attention_check.h"
 #include "bench/memory.h"
+#include "bench/samples.h"
 #include "cosformer/error.h"
 #include "report/units.h"
 
@@ -127,12 +128,6 @@ void TimeInterleaved(std::vector<Candidate>& candidates, double seconds,
       more = true;
     }
   }
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
 }
 
 // What is measured together: all systems at one point.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,15 +52,28 @@ int64_t AvailableMemory() {
   return available;
 }
 
+void RefuseMoreThanAvailable() {
+  const int64_t used = ReadKilobytes("/proc/self/status", "VmData").value_or(0);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_DATA, &limit) != 0) return;
+  limit.rlim_cur = std::min(limit.rlim_max, static_cast<rlim_t>(used + AvailableMemory()));
+  setrlimit(RLIMIT_DATA, &limit);
+}
+
 PeakMemory::PeakMemory() {
   malloc_trim(0);
   if (ResetPeak()) resident_ = ReadKilobytes("/proc/self/status", "VmRSS");
 }
 
 std::optional<int64_t> PeakMemory::Rise() const {
-  const auto peak = ReadKilobytes("/proc/self/status", "VmHWM");
-  if (!resident_ || !peak) return std::nullopt;
+  const auto peak = Peak();
+  if (!peak) return std::nullopt;
   return std::max<int64_t>(0, *peak - *resident_);
+}
+
+std::optional<int64_t> PeakMemory::Peak() const {
+  if (!resident_) return std::nullopt;
+  return ReadKilobytes("/proc/self/status", "VmHWM");
 }
 
 }  // namespace cosformer::bench

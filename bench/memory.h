@@ -10,6 +10,10 @@ namespace cosformer::bench {
 // that is lower.
 int64_t AvailableMemory();
 
+// From here on an allocation beyond what is available fails, instead of the process being killed
+// when it touches what it was given.
+void RefuseMoreThanAvailable();
+
 // Watches how far the process's resident memory rises. The kernel counts pages in batches a thread,
 // so a reading is right to some hundred KiB.
 class PeakMemory {
@@ -20,6 +24,8 @@ class PeakMemory {
   // The rise since construction at its highest; nothing where the kernel does not let a process
   // reset its peak (a hardened /proc).
   std::optional<int64_t> Rise() const;
+  // The process's resident memory at its highest since construction.
+  std::optional<int64_t> Peak() const;
 
  private:
   std::optional<int64_t> resident_;

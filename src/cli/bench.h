@@ -1,11 +1,16 @@
-// `cosformer bench`.
+// `cosformer bench ...`
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace cosformer::cli {
 
-// Adds the subcommand; what it does runs when it was parsed.
-void AddBench(CLI::App& app);
+// The subcommand that the others belong to.
+CLI::App* AddBench(CLI::App& app);
+
+void AddAttentionBench(CLI::App& bench);
+void AddModelBench(CLI::App& bench);  // in cosformer-train
+// Hands the command line, as it stands, to cosformer-train.
+void AddModelBenchElsewhere(CLI::App& bench, char** argv);
 
 }  // namespace cosformer::cli

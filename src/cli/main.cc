@@ -1,73 +1,16 @@
-// The command `cosformer`. Whatever goes wrong in a subcommand ends here as one sentence on stderr
-// and a non-zero exit: 1 for what failed, 2 for a command line that could not be understood.
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstdio>
-#include <exception>
-#include <new>
-#include <string>
-#include <vector>
-
+// The command `cosformer`: the parts that need no libtorch, and the way to those that do.
 #include "cli/bench.h"
-#include "cosformer/error.h"
+#include "cli/program.h"
 
-namespace {
-
-int Fail(int code, const std::string& sentence) {
-  fmt::print(stderr, "cosformer: {}\n", sentence);
-  return code;
-}
-
-// The subcommand that was given, as the user would type it: "cosformer bench attention".
-std::string CommandOf(const CLI::App& app) {
-  const CLI::App* innermost = &app;
-  std::string command = "cosformer";
-  while (!innermost->get_subcommands().empty()) {
-    innermost = innermost->get_subcommands().front();
-    command += " " + innermost->get_name();
-  }
-  return command;
-}
-
-// Why the command line could not be understood. CLI11 would answer a mistyped subcommand by asking
-// for a subcommand, and a mistyped option together with its innocent values.
-std::string Complaint(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
-  if (unknown.empty()) return error.what();
-  const auto option = std::find_if(unknown.begin(), unknown.end(),
-                                   [](const std::string& word) { return word.starts_with("-"); });
-  return fmt::format("\"{}\" is not known here", option != unknown.end() ? *option : unknown[0]);
-}
-
-int Run(int argc, char** argv) {
+int main(int argc, char** argv) {
   CLI::App app(
       "Transformers whose attention costs O(N): cosFormer, and what it is measured against.",
       "cosformer");
   app.set_version_flag("--version", "cosformer " COSFORMER_VERSION);
   app.require_subcommand(1);
   app.footer("\nExample: cosformer bench attention --lengths 512,4096 --plot attention.svg");
-  cosformer::cli::AddBench(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return Fail(2, fmt::format("{} (see {} --help)", Complaint(app, error), CommandOf(app)));
-  }
-  return 0;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return Run(argc, argv);
-  } catch (const cosformer::Error& error) {
-    return Fail(1, error.what());
-  } catch (const std::bad_alloc&) {
-    return Fail(1, "out of memory: take a shorter length or a smaller batch");
-  } catch (const std::exception& error) {
-    return Fail(1, fmt::format("unexpected error: {}", error.what()));
-  }
+  CLI::App* bench = cosformer::cli::AddBench(app);
+  cosformer::cli::AddAttentionBench(*bench);
+  cosformer::cli::AddModelBenchElsewhere(*bench, argv);
+  return cosformer::cli::RunProgram(app, argc, argv);
 }

@@ -89,14 +89,16 @@ class Beside {
   bool moved_ = false;
 };
 
-void WriteAll(int descriptor, std::string_view contents, const std::string& path) {
-  while (!contents.empty()) {
-    const ssize_t written = write(descriptor, contents.data(), contents.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      Fail(path, errno);
+void WriteAll(int descriptor, std::span<const std::string_view> parts, const std::string& path) {
+  for (std::string_view rest : parts) {
+    while (!rest.empty()) {
+      const ssize_t written = write(descriptor, rest.data(), rest.size());
+      if (written < 0) {
+        if (errno == EINTR) continue;
+        Fail(path, errno);
+      }
+      rest.remove_prefix(static_cast<size_t>(written));
     }
-    contents.remove_prefix(static_cast<size_t>(written));
   }
 }
 
@@ -108,17 +110,21 @@ void CheckWritable(const std::string& path) {
 }
 
 void WriteFile(const std::string& path, std::string_view contents) {
+  WriteFile(path, std::span(&contents, 1));
+}
+
+void WriteFile(const std::string& path, std::span<const std::string_view> parts) {
   const Place place = FindPlace(path);
   if (place.regular) {
     Beside beside(path, place);
-    WriteAll(beside.descriptor(), contents, path);
+    WriteAll(beside.descriptor(), parts, path);
     beside.MoveIntoPlace();
     return;
   }
   const int descriptor = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor < 0) Fail(path, errno);
   try {
-    WriteAll(descriptor, contents, path);
+    WriteAll(descriptor, parts, path);
   } catch (...) {
     close(descriptor);
     throw;

@@ -1,6 +1,7 @@
 // Output files are written whole or not at all: beside their place first, then renamed into it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,5 +15,7 @@ void CheckWritable(const std::string& path);
 // and a file that was there before stays as it was. Links are followed; what is not a regular file,
 // as /dev/stdout, is written straight.
 void WriteFile(const std::string& path, std::string_view contents);
+// The same for contents in parts, written one after the other without a copy that holds them all.
+void WriteFile(const std::string& path, std::span<const std::string_view> parts);
 
 }  // namespace cosformer::report

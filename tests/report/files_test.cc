@@ -11,7 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "contains.h"
 
@@ -48,6 +50,15 @@ TEST_F(FilesTest, WritesContentsAndLeavesNothingBeside) {
   const std::string contents("a\0b\n", 4);
   WriteFile(Path("new"), contents);
   EXPECT_EQ(Read(Path("new")), contents);
+  EXPECT_EQ(FilesInFolder(), 1);
+}
+
+TEST_F(FilesTest, WritesPartsOneAfterTheOther) {
+  const std::string_view parts[] = {"one", "", ", two", "\n"};
+  WriteFile(Path("parts"), parts);
+  EXPECT_EQ(Read(Path("parts")), "one, two\n");
+  WriteFile(Path("parts"), std::span<const std::string_view>());
+  EXPECT_EQ(Read(Path("parts")), "");
   EXPECT_EQ(FilesInFolder(), 1);
 }
 

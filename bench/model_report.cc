@@ -1,0 +1,111 @@
+// No figure is computed here but ratios of those in the rows.
+#include <fmt/format.h>
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "bench/model_bench.h"
+#include "report/units.h"
+
+namespace cosformer::bench {
+namespace {
+
+using report::FormatBytes;
+using report::FormatCount;
+using report::FormatInteger;
+using report::FormatRatio;
+using report::FormatSeconds;
+
+const ModelRow* SoftmaxBeside(const ModelBench& bench, const ModelRow& row) {
+  for (const ModelRow& other : bench.rows) {
+    if (other.attention == "softmax" && other.pass == row.pass && other.length == row.length) {
+      return &other;
+    }
+  }
+  return nullptr;
+}
+
+constexpr const char* kLine = "  {:<10}{:>8}  {:<22}{:>7}{:>10}{:>11}{:>11}{:>10}{:>12}{:>12}\n";
+
+}  // namespace
+
+std::string ToTable(const ModelBench& bench) {
+  std::string text;
+  const auto out = std::back_inserter(text);
+  const ModelConfig& model = bench.config.model;
+  fmt::format_to(
+      out, "{}: {} layers, width {}, {} heads, vocabulary {}: {} parameters; {} thread{}\n",
+      bench.config.encoder ? "Encoder" : "Decoder", model.layers, model.width, model.heads,
+      FormatInteger(model.vocabulary), FormatCount(static_cast<double>(bench.parameters)),
+      bench.threads, bench.threads == 1 ? "" : "s");
+  fmt::format_to(out, "sgemm: {:.0f} GFLOP/s in this run\n\n", bench.sgemm_gflops);
+  fmt::format_to(out, kLine, "pass", "length", "attention", "batch", "a step", "tokens/s",
+                 "attention", "sgemm", "peak", "to softmax");
+  std::string last;
+  for (const std::string& pass : bench.config.passes) {
+    for (const ModelRow& row : bench.rows) {
+      if (row.pass != pass) continue;
+      const std::string key = row.pass + std::to_string(row.length);
+      const ModelRow* softmax = SoftmaxBeside(bench, row);
+      fmt::format_to(out, kLine, key == last ? "" : row.pass,
+                     key == last ? "" : FormatInteger(row.length), row.attention, row.batch,
+                     FormatSeconds(row.seconds), FormatCount(row.tokens_per_second),
+                     fmt::format("{:.1f} %", 100 * row.attention_share),
+                     fmt::format("{:.0f} %", 100 * row.sgemm_share),
+                     row.peak_bytes ? FormatBytes(static_cast<double>(*row.peak_bytes)) : "?",
+                     softmax == nullptr || softmax == &row
+                         ? ""
+                         : FormatRatio(row.tokens_per_second / softmax->tokens_per_second));
+      last = key;
+    }
+  }
+  for (const ModelSkip& skip : bench.skipped) {
+    fmt::format_to(out, "  {} at length {}: {}\n", skip.attention, FormatInteger(skip.length),
+                   skip.reason);
+  }
+  text +=
+      "\nattention: all layers' attention alone, between the projections, as part of the step\n"
+      "sgemm: the time of the model's matrix products at the sgemm speed, as part of the step\n"
+      "peak: resident memory of the whole process\n";
+  if (!bench.blas_complaint.empty()) fmt::format_to(out, "Note: {}\n", bench.blas_complaint);
+  return text;
+}
+
+std::string ToJson(const ModelBench& bench) {
+  using nlohmann::ordered_json;
+  ordered_json rows = ordered_json::array();
+  for (const ModelRow& row : bench.rows) {
+    rows.push_back(
+        {{"attention", row.attention},
+         {"pass", row.pass},
+         {"length", row.length},
+         {"batch", row.batch},
+         {"threads", row.threads},
+         {"seconds", row.seconds},
+         {"tokens_per_second", row.tokens_per_second},
+         {"attention_share", row.attention_share},
+         {"sgemm_share", row.sgemm_share},
+         {"peak_bytes", row.peak_bytes ? ordered_json(*row.peak_bytes) : ordered_json()}});
+  }
+  ordered_json skipped = ordered_json::array();
+  for (const ModelSkip& skip : bench.skipped) {
+    skipped.push_back(
+        {{"attention", skip.attention}, {"length", skip.length}, {"reason", skip.reason}});
+  }
+  const ModelConfig& model = bench.config.model;
+  const ordered_json result = {{"model",
+                                {{"kind", bench.config.encoder ? "encoder" : "decoder"},
+                                 {"layers", model.layers},
+                                 {"width", model.width},
+                                 {"heads", model.heads},
+                                 {"vocabulary", model.vocabulary},
+                                 {"parameters", bench.parameters}}},
+                               {"threads", bench.threads},
+                               {"sgemm_gflops", bench.sgemm_gflops},
+                               {"blas_complaint", bench.blas_complaint},
+                               {"rows", rows},
+                               {"skipped", skipped}};
+  return result.dump(2) + "\n";
+}
+
+}  // namespace cosformer::bench

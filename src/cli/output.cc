@@ -1,0 +1,39 @@
+#include "cli/output.h"
+
+#include <cstdio>
+
+#include "cosformer/error.h"
+#include "report/files.h"
+
+namespace cosformer::cli {
+namespace {
+
+void Print(std::FILE* file, const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0) {
+    throw Error("cannot write the results: the output was closed or its disk is full");
+  }
+}
+
+}  // namespace
+
+void AddJsonOption(CLI::App& app, std::string& json) {
+  app.add_option("--json", json,
+                 "Also write the results to this file; - for standard output, the table then going "
+                 "to standard error");
+}
+
+void CheckJsonOutput(const std::string& json) {
+  if (!json.empty() && json != "-") report::CheckWritable(json);
+}
+
+void PrintResults(const std::string& table, const std::string& json_text, const std::string& json) {
+  const bool to_stdout = json == "-";
+  Print(to_stdout ? stderr : stdout, table);
+  if (to_stdout) {
+    Print(stdout, json_text);
+  } else if (!json.empty()) {
+    report::WriteFile(json, json_text);
+  }
+}
+
+}  // namespace cosformer::cli

@@ -1,0 +1,70 @@
+// What the executables share: see program.h.
+#include "cli/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cosformer/error.h"
+
+namespace cosformer::cli {
+namespace {
+
+int Fail(int code, const std::string& sentence) {
+  fmt::print(stderr, "cosformer: {}\n", sentence);
+  return code;
+}
+
+// The subcommand that was given, as the user would type it: "cosformer bench attention".
+std::string CommandOf(const CLI::App& app) {
+  const CLI::App* innermost = &app;
+  std::string command = "cosformer";
+  while (!innermost->get_subcommands().empty()) {
+    innermost = innermost->get_subcommands().front();
+    command += " " + innermost->get_name();
+  }
+  return command;
+}
+
+// Why the command line could not be understood. CLI11 would answer a mistyped subcommand by asking
+// for a subcommand, and a mistyped option together with its innocent values.
+std::string Complaint(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  if (unknown.empty()) return error.what();
+  const auto option = std::find_if(unknown.begin(), unknown.end(),
+                                   [](const std::string& word) { return word.starts_with("-"); });
+  return fmt::format("\"{}\" is not known here", option != unknown.end() ? *option : unknown[0]);
+}
+
+int Parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return Fail(2, fmt::format("{} (see {} --help)", Complaint(app, error), CommandOf(app)));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int RunProgram(CLI::App& app, int argc, char** argv) {
+  try {
+    return Parse(app, argc, argv);
+  } catch (const Error& error) {
+    return Fail(1, error.what());
+  } catch (const std::bad_alloc&) {
+    return Fail(1, "out of memory: take a shorter length or a smaller batch");
+  } catch (const std::exception& error) {
+    // libtorch's go on with a backtrace.
+    const std::string what = error.what();
+    return Fail(1, fmt::format("unexpected error: {}", what.substr(0, what.find('\n'))));
+  }
+}
+
+}  // namespace cosformer::cli

@@ -1,0 +1,14 @@
+// What the executables share: a command line in, one sentence out when something fails.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace cosformer::cli {
+
+// Parses the command line into `app` and runs what it asks for. Whatever goes wrong ends here as
+// one sentence on stderr and a non-zero exit: 1 for what failed, 2 for a command line that could
+// not be understood.
+int RunProgram(CLI::App& app, int argc, char** argv);
+
+}  // namespace cosformer::cli

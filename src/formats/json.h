@@ -1,0 +1,18 @@
+// JSON that comes from outside: read with a limit on its size and depth, refused with the line and
+// column of what is wrong. Stricter than the parser underneath: a key may stand only once in an
+// object, since which of two values counts is nobody's intention.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace cosformer {
+
+// `where` names the text in errors.
+nlohmann::json ParseJson(std::string_view text, const std::string& where);
+
+// Throws Error for files that are missing, empty, directories, larger than 16 MB or not JSON.
+nlohmann::json ReadJsonFile(const std::string& path);
+
+}  // namespace cosformer

@@ -1,0 +1,37 @@
+// A model as a directory: config.json and model.safetensors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+
+namespace cosformer {
+
+inline constexpr const char* kConfigFile = "config.json";
+inline constexpr const char* kWeightsFile = "model.safetensors";
+
+// Both files, each written beside and renamed; the directory is made if it is missing.
+void SaveModel(ModelImpl& model, const std::string& directory);
+
+// The model as it was saved, to the bit. Throws Error that lists every tensor that is missing,
+// unknown, or of another shape or type.
+Model LoadModel(const std::string& directory);
+
+// What a partial match left over.
+struct LoadReport {
+  std::vector<std::string> loaded;
+  std::vector<std::string> kept;    // in the model, not in the file: as they were initialised
+  std::vector<std::string> unused;  // in the file, not in the model
+  std::vector<std::string> differ;  // in both, of another shape or type: kept as well, with both
+};
+
+// Takes from the file what the model has under the same name, shape and type: to fine-tune a
+// pre-trained model with another head. Throws Error when nothing matches.
+LoadReport LoadMatching(ModelImpl& model, const std::string& directory);
+
+// The weights alone.
+void SaveWeights(torch::nn::Module& module, const std::string& path);
+void LoadWeights(torch::nn::Module& module, const std::string& path);
+
+}  // namespace cosformer

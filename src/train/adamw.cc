@@ -1,0 +1,77 @@
+#include "train/adamw.h"
+
+#include <ATen/Parallel.h>
+
+#include <cmath>
+
+#include "cosformer/error.h"
+#include "kernels/adamw.h"
+
+namespace cosformer {
+
+using torch::Tensor;
+
+std::vector<ParameterGroup> GroupsOf(const std::vector<Tensor>& parameters) {
+  ParameterGroup matrices, vectors;
+  vectors.decay = false;
+  for (const Tensor& parameter : parameters) {
+    (parameter.dim() > 1 ? matrices : vectors).parameters.push_back(parameter);
+  }
+  return {matrices, vectors};
+}
+
+AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options) : options_(options) {
+  for (const ParameterGroup& group : groups) {
+    for (const Tensor& parameter : group.parameters) {
+      if (parameter.scalar_type() != torch::kFloat32 || !parameter.is_contiguous()) {
+        throw Error("optimiser: parameters must be float32 and contiguous");
+      }
+      slots_.push_back({parameter, {}, {}, group.lr_scale, group.decay});
+    }
+  }
+}
+
+double AdamW::ClipGradients(double limit) {
+  double sum = 0;
+  for (const Slot& slot : slots_) {
+    const Tensor gradient = slot.parameter.grad();
+    if (!gradient.defined()) continue;
+    sum += SumOfSquares(gradient.contiguous().data_ptr<float>(), gradient.numel(),
+                        at::get_num_threads());
+  }
+  const double length = std::sqrt(sum);
+  gradient_scale_ = limit > 0 && length > limit ? limit / length : 1;
+  return length;
+}
+
+void AdamW::Step(double lr) {
+  torch::NoGradGuard no_grad;
+  ++steps_;
+  for (Slot& slot : slots_) {
+    const Tensor gradient = slot.parameter.grad();
+    if (!gradient.defined()) continue;
+    if (!slot.mean.defined()) {
+      slot.mean = torch::zeros_like(slot.parameter);
+      slot.square = torch::zeros_like(slot.parameter);
+    }
+    const Tensor dense = gradient.contiguous();
+    AdamWStep step;
+    step.lr = lr * slot.lr_scale;
+    step.beta1 = options_.beta1;
+    step.beta2 = options_.beta2;
+    step.epsilon = options_.epsilon;
+    step.weight_decay = slot.decay ? options_.weight_decay : 0;
+    step.step = steps_;
+    step.gradient_scale = gradient_scale_;
+    AdamWUpdate(slot.parameter.data_ptr<float>(), dense.data_ptr<float>(),
+                slot.mean.data_ptr<float>(), slot.square.data_ptr<float>(), slot.parameter.numel(),
+                step, at::get_num_threads());
+  }
+  gradient_scale_ = 1;
+}
+
+void AdamW::ZeroGradients() {
+  for (Slot& slot : slots_) slot.parameter.mutable_grad() = Tensor();
+}
+
+}  // namespace cosformer

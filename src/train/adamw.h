@@ -1,0 +1,56 @@
+// AdamW over groups of parameters: one pass over each parameter, its gradient and its two moments.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cosformer {
+
+struct AdamWOptions {
+  double lr = 5e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.98;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+};
+
+// Parameters that are updated alike, but for these.
+struct ParameterGroup {
+  std::vector<torch::Tensor> parameters;  // float32, contiguous
+  double lr_scale = 1;
+  bool decay = true;
+};
+
+// Matrices decay, vectors (biases, gains of norms) do not.
+std::vector<ParameterGroup> GroupsOf(const std::vector<torch::Tensor>& parameters);
+
+class AdamW {
+ public:
+  AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options);
+
+  // The length of all gradients as one vector; those longer than `limit` are made shorter by the
+  // next Step (limit 0: never).
+  double ClipGradients(double limit);
+  // Parameters without a gradient stay as they are.
+  void Step(double lr);
+  void Step() { Step(options_.lr); }
+  void ZeroGradients();
+
+  int64_t steps() const { return steps_; }
+
+ private:
+  struct Slot {
+    torch::Tensor parameter, mean, square;  // the two moments are made with the first gradient
+    double lr_scale;
+    bool decay;
+  };
+  AdamWOptions options_;
+  std::vector<Slot> slots_;
+  int64_t steps_ = 0;
+  double gradient_scale_ = 1;
+};
+
+}  // namespace cosformer

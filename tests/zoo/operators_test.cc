@@ -1,0 +1,226 @@
+// The operators under autograd, and linear attention over feature maps with its options, against
+// the definition written with torch in double precision.
+#include "zoo/operators.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+
+#include "cosformer/torch.h"
+
+namespace cosformer {
+namespace {
+
+using torch::Tensor;
+
+constexpr double kPi = 3.14159265358979323846;
+
+Tensor Feature(const Tensor& x, const LinearKernel& kernel) {
+  switch (kernel.feature_map) {
+    case FeatureMap::kRelu:
+      return torch::relu(x);
+    case FeatureMap::kLeakyRelu:
+      return torch::leaky_relu(x, kernel.leaky_slope);
+    case FeatureMap::kEluPlusOne:
+      return torch::elu(x) + 1;
+    default:
+      return x;
+  }
+}
+
+// Weights [batch, heads, n, m] of q [batch, n, heads, dim] and k, heads repeated for groups.
+Tensor Products(const Tensor& q, const Tensor& k) {
+  const Tensor keys = k.repeat_interleave(q.size(2) / k.size(2), 2);
+  return torch::einsum("bnhd,bmhd->bhnm", {q, keys});
+}
+
+Tensor Visible(int64_t n, int64_t m, bool causal) {
+  const Tensor all = torch::ones({n, m}, torch::kFloat64);
+  return causal ? all.tril(m - n) : all;
+}
+
+Tensor Sum(const Tensor& weights, const Tensor& v) {
+  const Tensor values = v.repeat_interleave(weights.size(1) / v.size(2), 2);
+  return torch::einsum("bhnm,bmhd->bnhd", {weights, values});
+}
+
+Tensor NaiveLinear(const Tensor& q, const Tensor& k, const Tensor& v,
+                   const LinearOptions& options) {
+  const LinearKernel& kernel = options.kernel;
+  const int64_t n = q.size(1), m = k.size(1);
+  Tensor weights = Products(Feature(q, kernel), Feature(k, kernel)) * Visible(n, m, options.causal);
+  if (kernel.reweighting == Reweighting::kCos) {
+    const int64_t offset = options.causal ? m - n : 0;
+    const Tensor distance = torch::arange(n, torch::kFloat64).unsqueeze(1) + offset -
+                            torch::arange(m, torch::kFloat64).unsqueeze(0);
+    weights = weights * torch::cos(distance * (kPi / 2 / kernel.horizon));
+  }
+  if (kernel.normaliser == Normaliser::kSum) {
+    weights = weights / weights.sum(-1, true).clamp_min(kernel.epsilon);
+  }
+  return Sum(weights, v);
+}
+
+Tensor NaiveSoftmax(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  const Tensor scores = Products(q, k) / std::sqrt(static_cast<double>(q.size(3)));
+  const Tensor hidden = Visible(q.size(1), k.size(1), causal).eq(0);
+  return Sum(torch::softmax(scores.masked_fill(hidden, -INFINITY), -1), v);
+}
+
+// The float32 result and gradients of `fast` against those of `naive` in double, of one random
+// scalar of the output. Sums of some hundred terms of order one: 2^-24 * 1000 is generous, and a
+// wrong sign or factor is far outside.
+void ExpectSame(const std::vector<Tensor>& inputs,
+                const std::function<Tensor(const std::vector<Tensor>&)>& fast,
+                const std::function<Tensor(const std::vector<Tensor>&)>& naive) {
+  std::vector<Tensor> narrow, wide;
+  for (const Tensor& input : inputs) {
+    narrow.push_back(input.detach().clone().requires_grad_());
+    wide.push_back(input.detach().to(torch::kFloat64).requires_grad_());
+  }
+  const Tensor o = fast(narrow), exact = naive(wide);
+  const auto close = [](const Tensor& a, const Tensor& b) {
+    const double scale = b.abs().max().item<double>() + 1e-3;
+    return (a.to(torch::kFloat64) - b).abs().max().item<double>() / scale;
+  };
+  EXPECT_LT(close(o, exact), 6e-5);
+  const Tensor direction = torch::randn_like(o);
+  (o * direction).sum().backward();
+  (exact * direction.to(torch::kFloat64)).sum().backward();
+  for (size_t i = 0; i < narrow.size(); ++i) {
+    EXPECT_LT(close(narrow[i].grad(), wide[i].grad()), 2e-4) << "gradient of input " << i;
+  }
+}
+
+std::vector<Tensor> Inputs(int64_t batch, int64_t n, int64_t m, int64_t heads, int64_t kv_heads,
+                           int64_t dim, int64_t value_dim) {
+  return {torch::randn({batch, n, heads, dim}), torch::randn({batch, m, kv_heads, dim}),
+          torch::randn({batch, m, kv_heads, value_dim})};
+}
+
+TEST(OperatorsTest, LinearAttentionHasTheValuesAndGradientsOfItsDefinition) {
+  torch::manual_seed(1);
+  for (const FeatureMap map :
+       {FeatureMap::kRelu, FeatureMap::kLeakyRelu, FeatureMap::kEluPlusOne}) {
+    for (const Reweighting reweighting : {Reweighting::kCos, Reweighting::kNone}) {
+      for (const bool causal : {true, false}) {
+        LinearOptions options;
+        options.kernel = {.feature_map = map, .reweighting = reweighting, .horizon = 90};
+        if (map == FeatureMap::kLeakyRelu) options.kernel.normaliser = Normaliser::kNone;
+        options.causal = causal;
+        // A cached prefix where it is causal, cross attention where not; grouped heads.
+        ExpectSame(
+            Inputs(2, 37, 53, 4, 2, 16, 9),
+            [&](const auto& in) { return LinearAttention(in[0], in[1], in[2], options); },
+            [&](const auto& in) { return NaiveLinear(in[0], in[1], in[2], options); });
+      }
+    }
+  }
+}
+
+TEST(OperatorsTest, SoftmaxAttentionHasTheValuesAndGradientsOfItsDefinition) {
+  torch::manual_seed(2);
+  for (const bool causal : {true, false}) {
+    SoftmaxOptions options;
+    options.causal = causal;
+    ExpectSame(
+        Inputs(2, 70, 90, 4, 2, 24, 8),
+        [&](const auto& in) { return SoftmaxAttention(in[0], in[1], in[2], options); },
+        [&](const auto& in) { return NaiveSoftmax(in[0], in[1], in[2], causal); });
+  }
+}
+
+TEST(OperatorsTest, PatternAttentionOverAllPairsIsSoftmax) {
+  torch::manual_seed(3);
+  auto pattern = std::make_shared<AttentionPattern>();
+  for (int32_t i = 0; i < 75; ++i) {
+    pattern->query_rows.push_back(i);
+    pattern->key_rows.push_back(i);
+  }
+  pattern->tiles.push_back({.query_begin = 0, .query_count = 75, .key_begin = 0, .key_count = 75});
+  pattern->causal = true;
+  ExpectSame(
+      Inputs(2, 75, 75, 4, 2, 16, 16),
+      [&](const auto& in) { return zoo::PatternAttention(in[0], in[1], in[2], {pattern}); },
+      [&](const auto& in) { return NaiveSoftmax(in[0], in[1], in[2], true); });
+}
+
+TEST(OperatorsTest, SequencesNeedNotOutliveTheForwardCall) {
+  torch::manual_seed(4);
+  const std::vector<Tensor> in = Inputs(2, 20, 20, 2, 2, 8, 8);
+  std::vector<Tensor> leaves;
+  for (const Tensor& tensor : in) leaves.push_back(tensor.clone().requires_grad_());
+  Tensor o;
+  {
+    std::vector<int64_t> lengths = {20, 7};
+    LinearOptions options;
+    options.kernel.horizon = 20;
+    options.sequences.query_lengths = lengths;
+    o = LinearAttention(leaves[0], leaves[1], leaves[2], options);
+    std::fill(lengths.begin(), lengths.end(), -1);
+  }
+  o.sum().backward();
+  EXPECT_TRUE(o[1].slice(0, 7).eq(0).all().item<bool>());
+  EXPECT_TRUE(leaves[1].grad()[1].slice(0, 7).eq(0).all().item<bool>());
+  EXPECT_TRUE(leaves[2].grad()[0].ne(0).any().item<bool>());
+}
+
+TEST(OperatorsTest, StridesAreTakenAsTheyAre) {
+  torch::manual_seed(5);
+  LinearOptions options;
+  options.kernel.horizon = 30;
+  const Tensor all = torch::randn({2, 30, 3, 4, 8});
+  const Tensor q = all.select(2, 0), k = all.select(2, 1), v = all.select(2, 2);
+  const Tensor dense = LinearAttention(q.contiguous(), k.contiguous(), v.contiguous(), options);
+  EXPECT_TRUE(LinearAttention(q, k, v, options).equal(dense));
+  // Heads before length, as others keep them, and elements that do not adjoin.
+  const Tensor turned = q.transpose(1, 2).contiguous().transpose(1, 2);
+  EXPECT_TRUE(LinearAttention(turned, k, v, options).equal(dense));
+  const Tensor spread = torch::stack({q, q}, -1).select(-1, 0);
+  EXPECT_TRUE(LinearAttention(spread, k, v, options).equal(dense));
+}
+
+TEST(OperatorsTest, WhatTheyCannotTakeIsSaid) {
+  const Tensor good = torch::randn({1, 4, 2, 8});
+  const auto sentence = [&](const Tensor& q) -> std::string {
+    try {
+      SoftmaxAttention(q, good, good, {});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(sentence(good.to(torch::kFloat64)).find("float32 and bfloat16"), std::string::npos);
+  EXPECT_NE(sentence(good[0]).find("[batch, length, heads, dim]"), std::string::npos);
+  EXPECT_NE(sentence(Tensor()).find("no dimensions"), std::string::npos);
+  EXPECT_NE(sentence(torch::randn({1, 4, 3, 8})).find("3"), std::string::npos);
+}
+
+// arXiv 2210.10340: sums without a normaliser, then a norm.
+TEST(OperatorsTest, CosformerWithANormHasUnitRootMeanSquareAndItsDefinitionsGradients) {
+  torch::manual_seed(6);
+  Attention attention({.system = "cosformer",
+                       .options = R"({"normaliser": "norm"})",
+                       .width = 12,
+                       .heads = 2,
+                       .max_length = 40,
+                       .bias = false});
+  const auto parameters = attention->named_parameters();
+  const Tensor in = parameters["in_weight"].detach(), out = parameters["out_weight"].detach();
+  ExpectSame(
+      {torch::randn({2, 33, 12})}, [&](const auto& x) { return attention->forward(x[0]); },
+      [&](const auto& x) {
+        const auto parts =
+            torch::linear(x[0], in.to(torch::kFloat64)).view({2, 33, 3, 2, 6}).unbind(2);
+        LinearOptions options;
+        options.kernel.horizon = 40;
+        options.kernel.normaliser = Normaliser::kNone;
+        const Tensor o = NaiveLinear(parts[0], parts[1], parts[2], options);
+        const Tensor normed = o * torch::rsqrt(o.square().mean(-1, true) + 1e-6);
+        return torch::linear(normed.flatten(2), out.to(torch::kFloat64));
+      });
+}
+
+}  // namespace
+}  // namespace cosformer
