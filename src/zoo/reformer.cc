@@ -11,8 +11,8 @@
 // All rounds are one softmax, which is what the published merging by log-sum-exp computes: a pair
 // that meets in two rounds counts twice. A token sees itself only where it sees nothing else.
 //
-// Options: "rounds" (default 4, with which the paper's copying task comes out right to 99.9 %; with
-// 2, for half the cost, to 98.1 %), "chunk" in tokens (64), "buckets" (default: max_length / chunk,
+// Options: "rounds" (default 4: what one round hashes apart another brings together; 2 cost half),
+// "chunk" in tokens (64), "buckets" (default: max_length / chunk,
 // even; 1 is no hashing at all). The rotations are drawn anew at each training step, are saved with
 // the weights, and stay as they are in evaluation.
 #include <ATen/Parallel.h>

@@ -169,5 +169,45 @@ TEST_F(CliTest, OutputThatCanNotBeWrittenIsAnError) {
   EXPECT_NE(std::system(command.c_str()), 0);
 }
 
+TEST_F(CliTest, WithoutTheProgramThatHasLibtorchItSaysHowToGetIt) {
+  // The command alone, as it may be deployed.
+  fs::copy_file(COSFORMER_COMMAND, folder_ / "alone");
+  std::string command = "cd '";
+  command.append(folder_.string()).append("' && ./alone bench model 2>err");
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_TRUE(Contains(ReadFile(folder_ / "err"), "COSFORMER_TORCH=ON"));
+}
+
+#ifdef COSFORMER_HAS_TORCH
+constexpr const char* kTinyModel =
+    "bench model --layers 1 --width 16 --heads 2 --vocabulary 20 --lengths 8 --tokens 16 --seconds "
+    "0.001 ";
+
+TEST_F(CliTest, WholeModelsAreTimedByTheSameCommand) {
+  const Outcome outcome = Run(std::string(kTinyModel) + "--attention cosformer,softmax --json -");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["rows"].size(), 4u);
+  EXPECT_TRUE(Contains(outcome.err, "tokens/s"));
+  const Outcome help = Run("bench model --help");
+  EXPECT_EQ(help.code, 0);
+  for (const char* word : {"--attention", "cosformer", "sinkhorn", "Examples"}) {
+    EXPECT_TRUE(Contains(help.out, word));
+  }
+}
+
+TEST_F(CliTest, WhatBenchModelCannotDoIsOneSentence) {
+  ExpectRefusal(std::string(kTinyModel) + "--attention bigbird",
+                "does not do causal attention; these do: softmax");
+  ExpectRefusal(std::string(kTinyModel) + "--attention cosfromer", "did you mean \"cosformer\"");
+  ExpectRefusal("bench model --lengths 0", "--lengths is 0");
+  ExpectRefusal("bench model --passes backward", "forward, train");
+  ExpectRefusal("bench model --heads 7", "7");
+  ExpectRefusal("bench model --atention softmax", "--atention");
+  ExpectRefusal("bench model --json /nowhere/at/all.json", "/nowhere/at/all.json");
+}
+#endif
+
 }  // namespace
 }  // namespace cosformer
