@@ -40,13 +40,16 @@ ModelConfig ModelOf(const ModelBenchConfig& config, const std::string& attention
 }
 
 // Multiply-adds, each counted as two operations, of the matrix products of one token forward.
-double ProductsOf(const ModelConfig& model) {
+double ProductsOf(const ModelConfig& model, zoo::Projections projections) {
   const double width = static_cast<double>(model.width);
   const double heads = static_cast<double>(model.heads * model.head_dim);
   const double kv = static_cast<double>(model.kv_heads * model.head_dim);
   const double feed_forward =
       static_cast<double>(PreWidth(model.activation, model.hidden) + model.hidden);
-  const double layer = width * (2 * heads + 2 * kv + feed_forward);
+  // What the system takes no projection of is not computed.
+  const double queries = projections == zoo::Projections::kValue ? 0 : heads;
+  const double keys = projections == zoo::Projections::kQueryKeyValue ? kv : 0;
+  const double layer = width * (queries + keys + kv + heads + feed_forward);
   return 2 * (static_cast<double>(model.layers) * layer +
               width * static_cast<double>(model.vocabulary));
 }
@@ -89,6 +92,8 @@ class AttentionAlone {
     layers_ = static_cast<double>(model.layers);
     all_ = all;
   }
+
+  zoo::Projections projections() const { return system_->projections(); }
 
   // Of all layers.
   double Forward() {
@@ -141,12 +146,12 @@ class Runner {
         try {
           Measure(name, length);
         } catch (const std::bad_alloc&) {
-          bench_.skipped.push_back({name, length, "out of memory"});
+          bench_.skipped.push_back({name, pass_, length, "out of memory"});
         } catch (const c10::Error& error) {
           // libtorch's allocator throws its own error.
           const std::string what = error.what_without_backtrace();
           if (what.find("memory") == std::string::npos) throw;
-          bench_.skipped.push_back({name, length, "out of memory"});
+          bench_.skipped.push_back({name, pass_, length, "out of memory"});
         }
       }
     }
@@ -164,13 +169,13 @@ class Runner {
     const ModelConfig config = ModelOf(config_, name, length);
     const int64_t batch = std::max<int64_t>(1, config_.tokens / length);
     Model model(config);
-    bench_.parameters = model->ParameterCount();
     const Tensor tokens = torch::randint(config.vocabulary, {batch, length}, torch::kInt64);
     Tensor targets = torch::roll(tokens, -1, 1);
     for (const std::string& pass : config_.passes) {
       progress_.Show(fmt::format("{} at length {}: {}", name, length, pass));
+      pass_ = pass;
       const bool train = pass == "train";
-      AdamW optimiser(GroupsOf(model->parameters()), {});
+      AdamW optimiser(GroupsOf(*model), {});
       const auto step = [&] {
         if (train) {
           model->train();
@@ -213,8 +218,9 @@ class Runner {
       row.tokens_per_second = static_cast<double>(batch * length) / row.seconds;
       row.attention_share = Median(alones) / row.seconds;
       row.peak_bytes = peak;
+      row.parameters = model->ParameterCount();
       bench_.rows.push_back(row);
-      products_.push_back((train ? 3 : 1) * ProductsOf(config) *
+      products_.push_back((train ? 3 : 1) * ProductsOf(config, alone.projections()) *
                           static_cast<double>(batch * length));
     }
   }
@@ -223,6 +229,7 @@ class Runner {
   report::Progress& progress_;
   ModelBench bench_;
   std::vector<double> sgemm_;
+  std::string pass_;              // that is being measured
   std::vector<double> products_;  // of each row, operations a step
 };
 

@@ -29,6 +29,7 @@ struct ModelRow {
   std::string pass;  // "forward"; "train": forward, backward and update
   int64_t length = 0;
   int64_t batch = 0;
+  int64_t parameters = 0;  // of the model: tables that grow with the length are among them
   int threads = 0;
   double seconds = 0;  // a step, the median
   double tokens_per_second = 0;
@@ -36,20 +37,20 @@ struct ModelRow {
   // the step.
   double attention_share = 0;
   // The time that the model's matrix products would take at the speed of sgemm, as part of the
-  // step. Products inside an attention are not among them.
+  // step. Products inside an attention are not among them, nor those that checkpointing repeats.
   double sgemm_share = 0;
   std::optional<int64_t> peak_bytes;  // of the process
 };
 
 struct ModelSkip {
   std::string attention;
+  std::string pass;
   int64_t length = 0;
   std::string reason;
 };
 
 struct ModelBench {
   ModelBenchConfig config;
-  int64_t parameters = 0;
   int threads = 0;
   double sgemm_gflops = 0;  // the median of samples between the measurements
   std::string blas_complaint;

@@ -33,11 +33,10 @@ std::string ToTable(const ModelBench& bench) {
   std::string text;
   const auto out = std::back_inserter(text);
   const ModelConfig& model = bench.config.model;
-  fmt::format_to(
-      out, "{}: {} layers, width {}, {} heads, vocabulary {}: {} parameters; {} thread{}\n",
-      bench.config.encoder ? "Encoder" : "Decoder", model.layers, model.width, model.heads,
-      FormatInteger(model.vocabulary), FormatCount(static_cast<double>(bench.parameters)),
-      bench.threads, bench.threads == 1 ? "" : "s");
+  fmt::format_to(out, "{}: {} layers, width {}, {} heads, vocabulary {}; {} thread{}\n",
+                 bench.config.encoder ? "Encoder" : "Decoder", model.layers, model.width,
+                 model.heads, FormatInteger(model.vocabulary), bench.threads,
+                 bench.threads == 1 ? "" : "s");
   fmt::format_to(out, "sgemm: {:.0f} GFLOP/s in this run\n\n", bench.sgemm_gflops);
   fmt::format_to(out, kLine, "pass", "length", "attention", "batch", "a step", "tokens/s",
                  "attention", "sgemm", "peak", "to softmax");
@@ -60,8 +59,8 @@ std::string ToTable(const ModelBench& bench) {
     }
   }
   for (const ModelSkip& skip : bench.skipped) {
-    fmt::format_to(out, "  {} at length {}: {}\n", skip.attention, FormatInteger(skip.length),
-                   skip.reason);
+    fmt::format_to(out, "  {:<10}{:>8}  {:<22}skipped: {}\n", skip.pass, FormatInteger(skip.length),
+                   skip.attention, skip.reason);
   }
   text +=
       "\nattention: all layers' attention alone, between the projections, as part of the step\n"
@@ -89,8 +88,10 @@ std::string ToJson(const ModelBench& bench) {
   }
   ordered_json skipped = ordered_json::array();
   for (const ModelSkip& skip : bench.skipped) {
-    skipped.push_back(
-        {{"attention", skip.attention}, {"length", skip.length}, {"reason", skip.reason}});
+    skipped.push_back({{"attention", skip.attention},
+                       {"pass", skip.pass},
+                       {"length", skip.length},
+                       {"reason", skip.reason}});
   }
   const ModelConfig& model = bench.config.model;
   const ordered_json result = {{"model",
@@ -98,8 +99,7 @@ std::string ToJson(const ModelBench& bench) {
                                  {"layers", model.layers},
                                  {"width", model.width},
                                  {"heads", model.heads},
-                                 {"vocabulary", model.vocabulary},
-                                 {"parameters", bench.parameters}}},
+                                 {"vocabulary", model.vocabulary}}},
                                {"threads", bench.threads},
                                {"sgemm_gflops", bench.sgemm_gflops},
                                {"blas_complaint", bench.blas_complaint},

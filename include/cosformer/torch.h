@@ -28,15 +28,16 @@ namespace cosformer {
 
 // o = attention(q, k, v) of cosformer/attention.h, with gradients.
 //   q [batch, n, heads, dim]     k [batch, m, kv_heads, dim]     v [batch, m, kv_heads, value_dim]
-// Any strides will do as long as the last is 1; others are copied. options.threads = 0 means
-// torch's.
+// Differentiable once. Any strides will do as long as the last is 1; others are copied.
+// options.threads = 0 means torch's.
 torch::Tensor LinearAttention(const torch::Tensor& q, const torch::Tensor& k,
                               const torch::Tensor& v, const LinearOptions& options);
 torch::Tensor SoftmaxAttention(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, const SoftmaxOptions& options);
 
 // Which rows of a batch are sequences: Sequences that owns its numbers. All empty: every batch
-// entry is one whole sequence. Where only the query side is given, it holds for the keys too.
+// entry is one whole sequence. In self attention the query side says all; in cross attention a side
+// without lengths is whole, and offsets come for both.
 struct Layout {
   std::vector<int64_t> query_lengths, key_lengths;  // padding: [batch]
   std::vector<int64_t> query_offsets, key_offsets;  // packing: [sequences + 1], batch 1
@@ -127,6 +128,7 @@ class AttentionImpl : public torch::nn::Module {
   torch::Tensor Run(const torch::Tensor& x, const torch::Tensor& memory, const Layout& layout,
                     int64_t position);
   torch::Tensor Finish(const torch::Tensor& o) const;
+  void RequireSteady() const;
 
   AttentionConfig config_;
   std::shared_ptr<zoo::System> system_;

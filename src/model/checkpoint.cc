@@ -13,7 +13,9 @@ using torch::autograd::variable_list;
 
 struct Piece : torch::CustomClassHolder {
   std::function<TensorList(const TensorList&)> run;
+  torch::nn::Module* module = nullptr;
   TensorList buffers;  // the module's own
+  bool training = true;
   // As they were before the first run.
   TensorList buffers_then;
   Tensor random_then;
@@ -47,11 +49,16 @@ void SetRandomState(const Tensor& state) {
 class ReplayScope {
  public:
   explicit ReplayScope(const Piece& piece)
-      : piece_(piece), random_now_(RandomState()), buffers_now_(CopiesOf(piece.buffers)) {
+      : piece_(piece),
+        random_now_(RandomState()),
+        buffers_now_(CopiesOf(piece.buffers)),
+        training_now_(piece.module->is_training()) {
+    piece.module->train(piece.training);
     SetRandomState(piece.random_then);
     Assign(piece.buffers_then, piece.buffers);
   }
   ~ReplayScope() {
+    piece_.module->train(training_now_);
     SetRandomState(random_now_);
     Assign(buffers_now_, piece_.buffers);
   }
@@ -62,6 +69,7 @@ class ReplayScope {
   const Piece& piece_;
   Tensor random_now_;
   TensorList buffers_now_;
+  bool training_now_;
 };
 
 struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
@@ -108,7 +116,7 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
 
 }  // namespace
 
-TensorList Checkpointed(const torch::nn::Module& module,
+TensorList Checkpointed(torch::nn::Module& module,
                         const std::function<TensorList(const TensorList&)>& run,
                         const TensorList& inputs) {
   if (!torch::GradMode::is_enabled()) return run(inputs);
@@ -120,6 +128,8 @@ TensorList Checkpointed(const torch::nn::Module& module,
     if (input.defined()) defined.push_back(input);
   }
   auto piece = c10::make_intrusive<Piece>();
+  piece->module = &module;
+  piece->training = module.is_training();
   piece->buffers = module.buffers();
   piece->run = [run, is_defined](const TensorList& given) {
     TensorList all;

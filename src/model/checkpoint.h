@@ -12,10 +12,11 @@ namespace cosformer {
 
 using TensorList = std::vector<torch::Tensor>;
 
-// piece(inputs), to the bit, where the piece is a part of `module`. Undefined inputs stay
+// piece(inputs), to the bit, where the piece is a part of `module`, which must outlive
+// the gradients. Undefined inputs stay
 // undefined; outputs must not be. The piece reaches its parameters by itself; their gradients are
 // accumulated as usual.
-TensorList Checkpointed(const torch::nn::Module& module,
+TensorList Checkpointed(torch::nn::Module& module,
                         const std::function<TensorList(const TensorList&)>& piece,
                         const TensorList& inputs);
 

@@ -84,10 +84,17 @@ Tensor EmbeddingsImpl::Rows(const Tensor& input) const {
 }
 
 Tensor EmbeddingsImpl::Positions(int64_t length, const Layout& layout, int64_t position) const {
-  Tensor positions = torch::arange(position, position + length, torch::kInt64);
+  if (!layout.packed()) return torch::arange(position, position + length, torch::kInt64);
+  // Rows outside the sequences are padding, wherever they stand.
+  Tensor positions = torch::zeros({length}, torch::kInt64);
   for (size_t s = 0; s + 1 < layout.query_offsets.size(); ++s) {
     const int64_t begin = layout.query_offsets[s];
     const int64_t count = layout.query_offsets[s + 1] - begin;
+    if (begin < 0 || count < 0 || begin + count > length) {
+      throw Error(
+          fmt::format("model: offsets {} to {} of a packed sequence do not lie in its {} rows",
+                      begin, begin + count, length));
+    }
     positions.narrow(0, begin, count).copy_(torch::arange(count, torch::kInt64));
   }
   return positions;

@@ -6,6 +6,8 @@
 
 #include <mutex>
 
+#include "zoo/operators.h"
+
 namespace cosformer {
 namespace {
 
@@ -69,6 +71,7 @@ struct NormFunction : torch::autograd::Function<NormFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    zoo::RequireFirstDerivative();
     const variable_list saved = ctx->get_saved_variables();
     const Tensor &s = saved[0], &weight = saved[1], &mean = saved[2], &rstd = saved[3];
     const bool had_r = gradients.size() == 2;
@@ -113,6 +116,7 @@ struct ActivateFunction : torch::autograd::Function<ActivateFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    zoo::RequireFirstDerivative();
     const variable_list saved = ctx->get_saved_variables();
     const Tensor &pre = saved[0], &bias = saved[1];
     const Tensor dy = gradients[0].contiguous();
@@ -138,6 +142,7 @@ struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
     return Dropped(x, dropout);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    zoo::RequireFirstDerivative();
     return {Dropped(gradients[0].contiguous(), KeptDropout(ctx)), {}, {}};
   }
 };

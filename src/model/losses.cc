@@ -9,6 +9,7 @@
 
 #include "cosformer/error.h"
 #include "kernels/cross_entropy.h"
+#include "zoo/operators.h"
 
 namespace cosformer {
 namespace {
@@ -21,6 +22,13 @@ using torch::autograd::variable_list;
 // speed (256 at 16k tokens) and few enough to stay in the last cache.
 constexpr int64_t kSliceFloats = int64_t{1} << 22;
 constexpr int64_t kLeastRows = 64;
+
+void CheckSmoothing(double smoothing) {
+  if (!(smoothing >= 0 && smoothing < 1)) {
+    throw Error(
+        fmt::format("loss: label smoothing is {}; it must be from 0 to below 1", smoothing));
+  }
+}
 
 void CheckTargets(const Tensor& targets, int64_t rows, int64_t classes) {
   if (targets.scalar_type() != torch::kInt64 || targets.numel() != rows) {
@@ -83,6 +91,7 @@ struct ReadyGradients : torch::autograd::Function<ReadyGradients> {
     return torch::scalar_tensor(value, torch::kFloat32);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& incoming) {
+    zoo::RequireFirstDerivative();
     variable_list result;
     const double factor = incoming[0].item<double>();
     for (const Tensor& gradient : ctx->get_saved_variables()) {
@@ -102,39 +111,44 @@ LossResult CrossEntropy(const Tensor& hidden, const Tensor& weight, const Tensor
   const int64_t classes = weight.size(0);
   const Tensor flat = targets.contiguous().view(-1);
   CheckTargets(flat, rows, classes);
+  CheckSmoothing(smoothing);
   Counts counts;
   counts.counted = Counted(flat);
   const double scale = counts.counted == 0 ? 0 : 1.0 / static_cast<double>(counts.counted);
-  const bool gradient =
-      torch::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
+  const auto wanted = [](const Tensor& tensor) {
+    return torch::GradMode::is_enabled() && tensor.defined() && tensor.requires_grad();
+  };
+  const bool of_hidden = wanted(hidden), of_weight = wanted(weight), of_bias = wanted(bias);
+  const bool gradient = of_hidden || of_weight || of_bias;
   const Tensor h = hidden.detach().contiguous();
   const Tensor w = weight.detach();
   const Tensor b = bias.defined() ? bias.detach() : bias;
   Tensor dh, dw, db;
-  if (gradient) {
-    dh = torch::empty_like(h);
-    dw = torch::zeros_like(w);
-    if (b.defined()) db = torch::zeros_like(b);
-  }
+  if (of_hidden) dh = torch::empty_like(h);
+  if (of_weight) dw = torch::zeros_like(w);
+  if (of_bias) db = torch::zeros_like(b);
   torch::NoGradGuard no_grad;
   const double sum = SumLosses(
       rows, classes, flat, smoothing, scale, gradient,
       [&](int64_t begin, int64_t count) { return torch::linear(h.narrow(0, begin, count), w, b); },
       [&](int64_t begin, int64_t count, const Tensor& d_logits) {
-        Tensor to = dh.narrow(0, begin, count);
-        torch::mm_out(to, d_logits, w);
-        dw.addmm_(d_logits.t(), h.narrow(0, begin, count));
-        if (db.defined()) db += d_logits.sum(0);
+        if (of_hidden) {
+          Tensor to = dh.narrow(0, begin, count);
+          torch::mm_out(to, d_logits, w);
+        }
+        if (of_weight) dw.addmm_(d_logits.t(), h.narrow(0, begin, count));
+        if (of_bias) db += d_logits.sum(0);
       },
       counts);
   const double mean = sum * scale;
   if (!gradient)
     return {torch::scalar_tensor(mean, torch::kFloat32), counts.counted, counts.correct};
   torch::AutoGradMode grad(true);
-  variable_list of{hidden, weight}, gradients{dh, dw};
-  if (bias.defined()) {
-    of.push_back(bias);
-    gradients.push_back(db);
+  variable_list of, gradients;
+  for (const auto& [tensor, slope] : {std::pair{hidden, dh}, {weight, dw}, {bias, db}}) {
+    if (!slope.defined()) continue;
+    of.push_back(tensor);
+    gradients.push_back(slope);
   }
   return {ReadyGradients::apply(at::TensorList(of), at::TensorList(gradients), mean),
           counts.counted, counts.correct};
@@ -145,6 +159,7 @@ LossResult CrossEntropyOfLogits(const Tensor& logits, const Tensor& targets, dou
   const int64_t classes = logits.size(1);
   const Tensor flat = targets.contiguous().view(-1);
   CheckTargets(flat, rows, classes);
+  CheckSmoothing(smoothing);
   Counts counts;
   counts.counted = Counted(flat);
   const double scale = counts.counted == 0 ? 0 : 1.0 / static_cast<double>(counts.counted);

@@ -1,5 +1,5 @@
 // Losses over a vocabulary that never hold [rows, vocabulary] at once: cross-entropy in slices of
-// rows, and the one-vs-each bound from sampled negatives.
+// rows, and the one-vs-each bound from sampled negatives, which holds [rows, negatives].
 #pragma once
 
 #include <torch/types.h>

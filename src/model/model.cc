@@ -76,13 +76,6 @@ Tensor ModelImpl::Decode(const Tensor& tokens, const Tensor& memory, const Layou
   cross.key_lengths = source_layout.query_lengths;
   cross.query_offsets = layout.query_offsets;
   cross.key_offsets = source_layout.query_offsets;
-  // Where one side alone is padded, the other is whole.
-  if (cross.query_lengths.empty() && !cross.key_lengths.empty()) {
-    cross.query_lengths.assign(static_cast<size_t>(tokens.size(0)), tokens.size(1));
-  }
-  if (cross.key_lengths.empty() && !cross.query_lengths.empty()) {
-    cross.key_lengths.assign(static_cast<size_t>(memory.size(0)), memory.size(1));
-  }
   return decoder_->forward(embeddings_->forward(tokens, layout), layout, memory, cross);
 }
 
@@ -98,6 +91,9 @@ Tensor ModelImpl::Logits(const Tensor& hidden) {
 
 LossResult ModelImpl::Loss(const Tensor& hidden, const Tensor& targets, double smoothing) {
   if (config_.loss == LossKind::kCrossEntropy) return FullCrossEntropy(hidden, targets, smoothing);
+  if (smoothing != 0) {
+    throw Error("loss: one-vs-each takes no label smoothing; leave it at 0");
+  }
   return OneVsEach(Rows(hidden), OutputWeight(), output_bias_, targets, config_.negatives);
 }
 
@@ -118,7 +114,8 @@ Tensor ModelImpl::Pooled(const Tensor& hidden, const Layout& layout) const {
   } else {
     for (int64_t b = 0; b < hidden.size(0); ++b) {
       begins.push_back(b * length);
-      counts.push_back(layout.padded() ? layout.query_lengths[static_cast<size_t>(b)] : length);
+      counts.push_back(!layout.query_lengths.empty() ? layout.query_lengths[static_cast<size_t>(b)]
+                                                     : length);
     }
   }
   const Tensor rows = Rows(hidden);
@@ -169,10 +166,13 @@ ModelStream ModelImpl::NewStream(int64_t batch) {
 
 ModelStream ModelImpl::NewStream(const Tensor& memory, const Layout& source_layout) {
   Require(!decoder_.is_empty(), "has no decoder beside its encoder");
+  if (source_layout.packed()) {
+    throw Error("model: a stream has one source an entry; give them padded, not packed");
+  }
   ModelStream stream;
   stream.batch = memory.size(0);
   stream.layers = decoder_->NewStreams(stream.batch);
-  stream.memory = memory;
+  stream.memory = memory.detach();
   stream.cross.key_lengths = source_layout.query_lengths;
   return stream;
 }
@@ -183,14 +183,15 @@ Tensor ModelImpl::Step(const Tensor& tokens, ModelStream& stream) {
     throw Error(fmt::format("model: the tokens of a step are {}; the stream is a batch of {}",
                             c10::str(tokens.sizes()), stream.batch));
   }
-  const Tensor x = embeddings_->forward(tokens, {}, stream.position);
-  Stack& stack = decoder_.is_empty() ? encoder_ : decoder_;
-  Layout cross = stream.cross;
-  if (!cross.key_lengths.empty()) {
-    cross.query_lengths.assign(static_cast<size_t>(tokens.size(0)), tokens.size(1));
+  if (stream.broken) {
+    throw Error("model: an earlier step of this stream failed half way; begin another stream");
   }
-  const Tensor hidden = stack->Step(x, stream.layers, stream.position, stream.memory, cross);
+  const Tensor x = embeddings_->forward(tokens, {}, stream.position);
+  stream.broken = true;
+  Stack& stack = decoder_.is_empty() ? encoder_ : decoder_;
+  const Tensor hidden = stack->Step(x, stream.layers, stream.position, stream.memory, stream.cross);
   stream.position += tokens.size(1);
+  stream.broken = false;
   return hidden;
 }
 

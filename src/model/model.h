@@ -23,6 +23,7 @@ struct ModelStream {
   Layout cross;
   int64_t position = 0;
   int64_t batch = 0;
+  bool broken = false;  // a step failed half way: the layers disagree about the text
 
   size_t bytes() const;  // held by all layers
 };

@@ -89,6 +89,8 @@ void Copy(torch::nn::Module& module, const SafetensorsFile& file,
       throw Error(fmt::format("model: tensor \"{}\" is not contiguous", name));
     }
     std::memcpy(tensor.data_ptr(), entry.data.data(), entry.data.size());
+    // What was computed from it, and kept, must be seen to be of an older one.
+    tensor.unsafeGetTensorImpl()->bump_version();
   }
 }
 
@@ -127,6 +129,8 @@ void SaveModel(ModelImpl& model, const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw Error(fmt::format("{}: cannot be made: {}", directory, error.message()));
+  // What can't be written at all must not cost the model that was there.
+  ToJson(model.config()).dump();
   SaveWeights(model, PathOf(directory, kWeightsFile));
   WriteConfig(PathOf(directory, kConfigFile), model.config());
 }

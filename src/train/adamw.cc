@@ -11,13 +11,16 @@ namespace cosformer {
 
 using torch::Tensor;
 
-std::vector<ParameterGroup> GroupsOf(const std::vector<Tensor>& parameters) {
-  ParameterGroup matrices, vectors;
-  vectors.decay = false;
-  for (const Tensor& parameter : parameters) {
-    (parameter.dim() > 1 ? matrices : vectors).parameters.push_back(parameter);
+std::vector<ParameterGroup> GroupsOf(const torch::nn::Module& module) {
+  ParameterGroup matrices, others;
+  others.decay = false;
+  for (const auto& item : module.named_parameters()) {
+    const std::string name = item.key().substr(item.key().rfind('.') + 1);
+    const bool matrix =
+        name.ends_with("weight") || name.ends_with("projection") || name == "tokens";
+    (matrix && item.value().dim() > 1 ? matrices : others).parameters.push_back(item.value());
   }
-  return {matrices, vectors};
+  return {matrices, others};
 }
 
 AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options) : options_(options) {
@@ -66,6 +69,7 @@ void AdamW::Step(double lr) {
     AdamWUpdate(slot.parameter.data_ptr<float>(), dense.data_ptr<float>(),
                 slot.mean.data_ptr<float>(), slot.square.data_ptr<float>(), slot.parameter.numel(),
                 step, at::get_num_threads());
+    slot.parameter.unsafeGetTensorImpl()->bump_version();
   }
   gradient_scale_ = 1;
 }

@@ -1,6 +1,7 @@
 // AdamW over groups of parameters: one pass over each parameter, its gradient and its two moments.
 #pragma once
 
+#include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include <cstdint>
@@ -24,8 +25,9 @@ struct ParameterGroup {
   bool decay = true;
 };
 
-// Matrices decay, vectors (biases, gains of norms) do not.
-std::vector<ParameterGroup> GroupsOf(const std::vector<torch::Tensor>& parameters);
+// The matrices of products and embeddings decay. What is a scale, an offset, a place or a frequency
+// (biases, gains, positions) does not: zero means nothing to it.
+std::vector<ParameterGroup> GroupsOf(const torch::nn::Module& module);
 
 class AdamW {
  public:

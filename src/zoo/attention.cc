@@ -23,17 +23,24 @@ nlohmann::json ParseOptions(const std::string& text, const std::string& where) {
   return json;
 }
 
-void CheckPositive(const char* name, int64_t value) {
-  if (value < 1)
-    throw Error(fmt::format("attention: {} is {}; it must be at least 1", name, value));
+void CheckRange(const char* name, int64_t value, int64_t most) {
+  if (value < 1 || value > most) {
+    throw Error(fmt::format("attention: {} is {}; it must be from 1 to {}", name, value, most));
+  }
 }
 
+// As for config.json: no size overflows.
+constexpr int64_t kMaxWidth = 1 << 16;
+constexpr int64_t kMaxHeads = 1 << 12;
+constexpr int64_t kMaxHeadsWidth = 1 << 20;
+constexpr int64_t kMaxLength = int64_t{1} << 31;
+
 AttentionConfig Resolved(AttentionConfig config) {
-  CheckPositive("width", config.width);
-  CheckPositive("heads", config.heads);
-  CheckPositive("max_length", config.max_length);
+  CheckRange("width", config.width, kMaxWidth);
+  CheckRange("heads", config.heads, kMaxHeads);
+  CheckRange("max_length", config.max_length, kMaxLength);
   if (config.kv_heads == 0) config.kv_heads = config.heads;
-  CheckPositive("kv_heads", config.kv_heads);
+  CheckRange("kv_heads", config.kv_heads, config.heads);
   if (config.heads % config.kv_heads != 0) {
     throw Error(
         fmt::format("attention: heads is {} and kv_heads {}; heads must be a multiple of it",
@@ -48,7 +55,7 @@ AttentionConfig Resolved(AttentionConfig config) {
     }
     config.head_dim = config.width / config.heads;
   }
-  CheckPositive("head_dim", config.head_dim);
+  CheckRange("head_dim", config.head_dim, kMaxHeadsWidth / config.heads);
   return config;
 }
 
@@ -72,6 +79,46 @@ void CheckInput(const Tensor& x, const char* name, int64_t width) {
         "attention: {} is {}; it must be [batch, length, {}]", name,
         x.defined() ? fmt::format("of shape {}", c10::str(x.sizes())) : "no tensor", width));
   }
+  if (x.scalar_type() != torch::kFloat32 || !x.device().is_cpu()) {
+    throw Error(fmt::format("attention: {} is of type {} on {}; it must be float32 on the CPU",
+                            name, torch::toString(x.scalar_type()), x.device().str()));
+  }
+}
+
+// What the layout says about both sides, so that every system is told the same: for self attention
+// the queries' side alone, for cross attention both.
+Layout Completed(Layout layout, const Tensor& x, const Tensor& memory) {
+  if (layout.padded() && layout.packed()) {
+    throw Error("attention: the layout has both lengths (padding) and offsets (packing); give one");
+  }
+  CheckLengths(layout.query_lengths, "query_lengths", x.size(0), x.size(1));
+  if (!memory.defined()) {
+    const auto differs = [](const auto& keys, const auto& queries) {
+      return !keys.empty() && keys != queries;
+    };
+    if (differs(layout.key_lengths, layout.query_lengths) ||
+        differs(layout.key_offsets, layout.query_offsets)) {
+      throw Error(
+          "attention: in self attention the keys are the queries' rows: give query_lengths or "
+          "query_offsets alone");
+    }
+    layout.key_lengths.clear();
+    layout.key_offsets.clear();
+    return layout;
+  }
+  CheckLengths(layout.key_lengths, "key_lengths", memory.size(0), memory.size(1));
+  if (layout.query_offsets.empty() != layout.key_offsets.empty()) {
+    throw Error("attention: one side of the cross attention is packed; give offsets for both");
+  }
+  // The other side is whole.
+  const auto fill = [](std::vector<int64_t>& lengths, const Tensor& rows) {
+    if (lengths.empty()) lengths.assign(static_cast<size_t>(rows.size(0)), rows.size(1));
+  };
+  if (layout.padded()) {
+    fill(layout.query_lengths, x);
+    fill(layout.key_lengths, memory);
+  }
+  return layout;
 }
 
 // How many rows of the weight belong to queries, keys and values.
@@ -116,13 +163,13 @@ AttentionImpl::AttentionImpl(const AttentionConfig& given) : config_(Resolved(gi
                     "a kernel of q and k that decomposes, as linear attention's does",
                     entry.name, config_.positions));
   }
-  if (config_.positions != "none") {
+  {
     const std::string where = "positions " + config_.positions;
     const nlohmann::json json = ParseOptions(config_.position_options, where);
     OptionReader options(json, where);
     positions_ = zoo::MakePositions(config_.positions, options, geometry);
     options.Done();
-    register_module("positions", positions_);
+    if (positions_ != nullptr) register_module("positions", positions_);
   }
   const std::string where = "attention " + entry.name;
   const nlohmann::json json = ParseOptions(config_.options, where);
@@ -171,14 +218,20 @@ zoo::Inputs AttentionImpl::Prepare(const Tensor& x, const Tensor& memory, const 
   inputs.x = x;
   inputs.layout = layout;
   inputs.position = position;
+  inputs.key_position = memory.defined() ? 0 : position;
   if (positions_ == nullptr) return inputs;
   inputs.rotary =
       zoo::FindEntry(config_.system).rotary == RotaryUse::kInside ? positions_->rotary() : nullptr;
   if (inputs.rotary != nullptr) return inputs;
   const bool shared = !inputs.k.defined();
+  const Tensor plain_q = inputs.q, plain_k = inputs.k;
   auto [q, k] = positions_->Apply(inputs.q, shared ? inputs.q : inputs.k, position, layout);
   inputs.q = q;
   if (!shared) inputs.k = k;
+  // The memory's keys stand where they stood when the stream began.
+  if (inputs.key_position != position) {
+    inputs.k = positions_->Apply(plain_q, plain_k, inputs.key_position, layout).second;
+  }
   return inputs;
 }
 
@@ -187,21 +240,21 @@ Tensor AttentionImpl::Run(const Tensor& x, const Tensor& memory, const Layout& l
   const zoo::Entry& entry = zoo::FindEntry(config_.system);
   if (layout.padded()) CheckAble(entry, &Abilities::padding, "padded batches");
   if (layout.packed()) CheckAble(entry, &Abilities::packing, "packed sequences");
-  CheckInput(x, "x", config_.width);
-  const Tensor& keys = memory.defined() ? memory : x;
-  CheckLengths(layout.query_lengths, "query_lengths", x.size(0), x.size(1));
-  CheckLengths(layout.key_lengths, "key_lengths", keys.size(0), keys.size(1));
-  return Finish(system_->Forward(Prepare(x, memory, layout, position)));
+  const Layout completed = Completed(layout, x, memory);
+  if (x.numel() == 0) return x.new_zeros(x.sizes());  // no tokens
+  return Finish(system_->Forward(Prepare(x, memory, completed, position)));
 }
 
 Tensor AttentionImpl::Finish(const Tensor& o) const {
-  return torch::linear(o.reshape({o.size(0), o.size(1), -1}), out_weight_, out_bias_);
+  return torch::linear(o.reshape({o.size(0), o.size(1), out_weight_.size(1)}), out_weight_,
+                       out_bias_);
 }
 
 Tensor AttentionImpl::forward(const Tensor& x, const Layout& layout) {
   if (config_.direction == Direction::kCross) {
     throw Error("attention: cross attention needs a memory to attend to: forward(x, memory)");
   }
+  CheckInput(x, "x", config_.width);
   return Run(x, {}, layout, 0);
 }
 
@@ -210,12 +263,27 @@ Tensor AttentionImpl::forward(const Tensor& x, const Tensor& memory, const Layou
   if (config_.direction != Direction::kCross) {
     throw Error("attention: a memory was given, but the direction is not Direction::kCross");
   }
+  CheckInput(x, "x", config_.width);
   CheckInput(memory, "memory", config_.width);
   if (memory.size(0) != x.size(0)) {
     throw Error(
         fmt::format("attention: x is a batch of {} and memory of {}", x.size(0), memory.size(0)));
   }
+  if (position < 0) throw Error(fmt::format("attention: position is {}", position));
+  if (position == 0) return Run(x, memory, layout, 0);
+  if (layout.packed()) throw Error("attention: a stream is not packed; give one sequence an entry");
+  torch::NoGradGuard no_grad;
+  RequireSteady();
   return Run(x, memory, layout, position);
+}
+
+// Random positions are drawn anew in every training pass, so that what a stream remembers would be
+// of other positions than what comes.
+void AttentionImpl::RequireSteady() const {
+  if (is_training() && positions_ != nullptr && positions_->rotary() == nullptr) {
+    throw Error(fmt::format("attention: {} is redrawn while training; call eval() to stream",
+                            config_.positions));
+  }
 }
 
 std::unique_ptr<AttentionStream> AttentionImpl::NewStream(int64_t batch) const {
@@ -224,14 +292,22 @@ std::unique_ptr<AttentionStream> AttentionImpl::NewStream(int64_t batch) const {
   if (config_.direction != Direction::kCausal) {
     throw Error("attention: only causal attention streams");
   }
-  CheckPositive("batch", batch);
-  return system_->NewStream(batch);
+  CheckRange("batch", batch, kMaxLength);
+  std::unique_ptr<zoo::Stream> stream = system_->NewStream(batch);
+  stream->batch = batch;
+  return stream;
 }
 
 Tensor AttentionImpl::Step(const Tensor& x, AttentionStream& stream) {
   torch::NoGradGuard no_grad;
   CheckInput(x, "x", config_.width);
+  RequireSteady();
   auto& own = dynamic_cast<zoo::Stream&>(stream);
+  if (x.size(0) != own.batch) {
+    throw Error(
+        fmt::format("attention: x is a batch of {}, the stream of {}", x.size(0), own.batch));
+  }
+  if (x.numel() == 0) return x.new_zeros(x.sizes());
   return Finish(own.Step(Prepare(x, {}, {}, own.position())));
 }
 

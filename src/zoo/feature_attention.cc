@@ -50,7 +50,7 @@ Tensor RotatedAttention(const Inputs& inputs, const FeatureOptions& options, con
   const Tensor q = Features(inputs.q, options.kernel);
   const Tensor k = Features(inputs.k, options.kernel);
   const Tensor sum = attend(Rotate(q, *inputs.rotary, inputs.position, inputs.layout.query_offsets),
-                            Rotate(k, *inputs.rotary, inputs.position,
+                            Rotate(k, *inputs.rotary, inputs.key_position,
                                    inputs.layout.key_offsets.empty() ? inputs.layout.query_offsets
                                                                      : inputs.layout.key_offsets),
                             inputs.v, true);
@@ -148,6 +148,14 @@ FeatureAttention::FeatureAttention(const Geometry& geometry, const FeatureOption
 }
 
 Tensor FeatureAttention::Forward(const Inputs& inputs) {
+  // Cross attention in the middle of a stream.
+  const bool moved = inputs.position > 0 && options_.kernel.reweighting == Reweighting::kCos;
+  if (moved && inputs.rotary != nullptr) {
+    throw Error(
+        "attention: cross attention with both the cosine and rotary positions does not stream; "
+        "take "
+        "it without one of them");
+  }
   LinearOptions call;
   call.kernel = options_.kernel;
   call.causal = geometry_.causal();
@@ -155,7 +163,6 @@ Tensor FeatureAttention::Forward(const Inputs& inputs) {
   if (options_.norm) call.kernel.normaliser = Normaliser::kNone;
   Tensor o;
   if (inputs.rotary == nullptr) {
-    const bool moved = inputs.position > 0 && call.kernel.reweighting == Reweighting::kCos;
     o = moved ? AttendAt(inputs, call.kernel) : LinearAttention(inputs.q, inputs.k, inputs.v, call);
   } else {
     call.kernel = OfFeatures(options_.kernel);

@@ -152,6 +152,7 @@ struct OperatorFunction : torch::autograd::Function<OperatorFunction<Operator>> 
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    zoo::RequireFirstDerivative();
     const variable_list saved = ctx->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &o = saved[3], &sums = saved[4];
     const auto kept =
@@ -199,6 +200,14 @@ Tensor PatternAttention(const Tensor& q, const Tensor& k, const Tensor& v,
   kept->patterns = std::move(patterns);
   kept->options = {scale, at::get_num_threads()};
   return Apply<Pattern>(q, k, v, kept);
+}
+
+void RequireFirstDerivative() {
+  if (torch::GradMode::is_enabled()) {
+    throw Error(
+        "second derivatives are not available here: the backward pass is a kernel (was "
+        "create_graph set?)");
+  }
 }
 
 ConstView ViewOf(const Tensor& tensor) {

@@ -17,6 +17,10 @@ torch::Tensor PatternAttention(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, std::vector<SharedPattern> patterns,
                                float scale = 0);
 
+// In the backward pass of functions whose gradients are kernels, and can't be differentiated again:
+// throws where that is asked for (create_graph), rather than return a wrong second derivative.
+void RequireFirstDerivative();
+
 // Views of [batch, length, heads, dim] for the kernels; the last stride must be 1.
 ConstView ViewOf(const torch::Tensor& tensor);
 View MutableViewOf(torch::Tensor& tensor);

@@ -10,6 +10,7 @@
 #include <numbers>
 
 #include "zoo/feature_attention.h"
+#include "zoo/operators.h"
 
 namespace cosformer::zoo {
 namespace {
@@ -122,6 +123,7 @@ struct RandomFeaturesFunction : torch::autograd::Function<RandomFeaturesFunction
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    RequireFirstDerivative();
     const variable_list saved = ctx->get_saved_variables();
     const Tensor &x = saved[0], &w = saved[1], &phi = saved[2], &d_phi = gradients[0];
     const auto kind = static_cast<RandomFeature>(ctx->saved_data["kind"].toInt());
@@ -347,7 +349,8 @@ Gated GatedAttention(const Tensor& q, const Tensor& k, const Tensor& v, const Te
                      const Tensor& state, double epsilon) {
   const int64_t batch = q.size(0), n = q.size(1), heads = q.size(2), features = q.size(3);
   const int64_t kv_heads = k.size(2), shared = heads / kv_heads, value_dim = v.size(3);
-  const int64_t c = std::min(kGateChunk, n), chunks = (n + c - 1) / c, fill = chunks * c - n;
+  const int64_t c = std::clamp<int64_t>(n, 1, kGateChunk), chunks = (n + c - 1) / c,
+                fill = chunks * c - n;
   const int64_t rows = batch * kv_heads;
   const double infinity = std::numeric_limits<double>::infinity();
 

@@ -8,8 +8,8 @@
 // that nothing reaches back. Block 0 sees itself alone. A last block that is not full counts as
 // zeros where it ends when others are mixed with it.
 //
-// Options: "block" in tokens (64), "iterations" of the balancing (8), "temperature" of the scores (0.75, as published); in training they carry Gumbel noise.
-// Each key/value head sorts for itself.
+// Options: "block" in tokens (64), "iterations" of the balancing (8), "temperature" of the scores
+// (0.75, as published); in training they carry Gumbel noise. Each key/value head sorts for itself.
 #include <algorithm>
 #include <cmath>
 #include <limits>

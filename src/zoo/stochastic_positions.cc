@@ -16,6 +16,7 @@
 #include <mutex>
 #include <numbers>
 
+#include "zoo/operators.h"
 #include "zoo/positions.h"
 
 namespace cosformer::zoo {
@@ -292,6 +293,7 @@ struct EncodeFunction : torch::autograd::Function<EncodeFunction<Coder>> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    RequireFirstDerivative();
     const variable_list saved = ctx->get_saved_variables();
     const auto call =
         c10::static_intrusive_pointer_cast<CallOptions>(ctx->saved_data["call"].toCapsule());

@@ -37,12 +37,14 @@ struct Inputs {
   torch::Tensor x;  // [batch, n, width]: what the queries were projected from
   Layout layout;
   const Rotary* rotary = nullptr;  // only for a system whose Entry says RotaryUse::kInside
-  int64_t position = 0;            // of row 0: not 0 in a stream
+  int64_t position = 0;            // of the first query: not 0 in a stream
+  int64_t key_position = 0;        // of the first key: as position, but 0 in cross attention
 };
 
 // What a system remembers of a stream, and the step that uses it.
 class Stream : public AttentionStream {
  public:
+  int64_t batch = 0;  // what it was made for
   // The next tokens; inputs.position is position().
   virtual torch::Tensor Step(const Inputs& inputs) = 0;
 };

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "cosformer/error.h"
 #include "model/checkpoint.h"
 
 namespace cosformer {
@@ -166,6 +167,13 @@ TEST(FunctionsTest, ACheckpointedPieceHasTheSameValuesAndGradientsToTheBit) {
     const TensorList plain = run(false, second), replayed = run(true, second);
     for (size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(plain[i].equal(replayed[i])) << i;
   }
+}
+
+TEST(FunctionsTest, SecondDerivativesAreRefusedRatherThanWrong) {
+  const Tensor x = torch::randn({4, 8}).requires_grad_();
+  const Tensor y = Activate(Activation::kGelu, x, {});
+  EXPECT_THROW(torch::autograd::grad({y.sum()}, {x}, {}, true, /*create_graph=*/true), Error);
+  EXPECT_NO_THROW(torch::autograd::grad({y.sum()}, {x}));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ Batch Copies(int64_t batch, bool causal) {
 }
 
 double Train(Model& model, const std::function<Batch()>& next, int steps, double lr, double stop) {
-  AdamW optimiser(GroupsOf(model->parameters()), {.beta2 = 0.98, .weight_decay = 0});
+  AdamW optimiser(GroupsOf(*model), {.beta2 = 0.98, .weight_decay = 0});
   model->train();
   double average = 10;
   for (int step = 0; step < steps && average > stop; ++step) {

@@ -157,5 +157,20 @@ TEST(LossesTest, TargetsOutsideTheVocabularyAreRefused) {
   EXPECT_THROW(CrossEntropyOfLogits(p.hidden, p.targets.to(torch::kInt32)), Error);
 }
 
+TEST(LossesTest, OnlyWhatIsTrainedHasAGradient) {
+  torch::manual_seed(7);
+  Problem p(20, 6, 9, true), all(20, 6, 9, true);
+  all.hidden = p.hidden.detach().clone().requires_grad_();
+  all.weight = p.weight.detach().clone().requires_grad_();
+  all.bias = p.bias.detach().clone().requires_grad_();
+  CrossEntropy(all.hidden, all.weight, all.bias, p.targets).loss.backward();
+  CrossEntropy(p.hidden.detach(), p.weight.detach(), p.bias, p.targets).loss.backward();
+  EXPECT_TRUE(p.bias.grad().equal(all.bias.grad()));
+  CrossEntropy(p.hidden, p.weight.detach(), p.bias.detach(), p.targets).loss.backward();
+  EXPECT_TRUE(p.hidden.grad().equal(all.hidden.grad()));
+  EXPECT_FALSE(p.weight.grad().defined());
+  EXPECT_THROW(CrossEntropy(p.hidden, p.weight, p.bias, p.targets, 1.0), Error);
+}
+
 }  // namespace
 }  // namespace cosformer

@@ -143,5 +143,19 @@ TEST_F(ModelFilesTest, AMissingOrBrokenDirectoryIsSaid) {
                   "cannot be made");
 }
 
+// Stochastic positions keep codes that they have computed; new weights make them old.
+TEST_F(ModelFilesTest, WhatWasKeptOfOldWeightsIsNotUsedWithNewOnes) {
+  const json config = {{"attention", "linear"}, {"positions", "spe-sine"}};
+  Model saved = Make(config), used = Make(config);
+  SaveModel(*saved, folder_);
+  saved->eval();
+  used->eval();
+  torch::NoGradGuard no_grad;
+  const Tensor tokens = Tokens();
+  used->Encode(tokens);
+  LoadWeights(*used, folder_ + "/model.safetensors");
+  EXPECT_TRUE(used->Encode(tokens).equal(saved->Encode(tokens)));
+}
+
 }  // namespace
 }  // namespace cosformer

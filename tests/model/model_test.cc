@@ -329,5 +329,85 @@ TEST(ModelTest, OneVsEachTrainsWhereTheConfigSaysSo) {
             model->FullCrossEntropy(hidden, tokens).loss.item<double>());
 }
 
+TEST(ModelTest, ATargetIsPaddedLikeASource) {
+  for (const std::string cross : {"cosformer", "softmax", "linformer"}) {
+    Model model = Make({{"model", "encoder-decoder"}, {"cross_attention", cross}});
+    torch::NoGradGuard no_grad;
+    const Tensor source = Tokens(2, 30), tokens = Tokens(2, 20);
+    for (const Layout& source_layout : {Layout(), Layout::Padded({30, 13})}) {
+      const Layout target_layout = Layout::Padded({9, 20});
+      const Tensor both =
+          model->Decode(tokens, model->Encode(source, source_layout), target_layout, source_layout);
+      for (int64_t b = 0; b < 2; ++b) {
+        const int64_t from = source_layout.padded() ? source_layout.query_lengths[b] : 30;
+        const int64_t to = target_layout.query_lengths[b];
+        const Tensor memory = model->Encode(source.slice(0, b, b + 1).slice(1, 0, from));
+        const Tensor alone = model->Decode(tokens.slice(0, b, b + 1).slice(1, 0, to), memory);
+        EXPECT_TRUE(Close(both.slice(0, b, b + 1).slice(1, 0, to), alone)) << cross << b;
+      }
+    }
+  }
+}
+
+TEST(ModelTest, PackedTargetsSeeTheirOwnSources) {
+  Model model = Make({{"model", "encoder-decoder"}});
+  torch::NoGradGuard no_grad;
+  const Tensor source = Tokens(1, 30), tokens = Tokens(1, 20);
+  const Layout sources = Layout::Packed({0, 11, 30}), targets = Layout::Packed({0, 14, 20});
+  const Tensor memory = model->Encode(source, sources);
+  const Tensor both = model->Decode(tokens, memory, targets, sources);
+  const Tensor first = model->Decode(tokens.slice(1, 0, 14), model->Encode(source.slice(1, 0, 11)));
+  const Tensor second = model->Decode(tokens.slice(1, 14), model->Encode(source.slice(1, 11)));
+  EXPECT_TRUE(Close(both, torch::cat({first, second}, 1)));
+  EXPECT_NE(ErrorOf([&] { model->Decode(tokens, memory, targets, {}); }).find("packed"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf([&] { model->NewStream(memory, sources); }).find("packed"), std::string::npos);
+}
+
+TEST(ModelTest, CheckpointingAnEncoderDecoderChangesNothingWhateverTheModeIsAfterwards) {
+  std::vector<std::vector<Tensor>> gradients;
+  for (const bool checkpointing : {false, true}) {
+    Model model = Make({{"model", "encoder-decoder"},
+                        {"checkpointing", checkpointing},
+                        {"attention", "rfa-arccos"},
+                        {"dropout", 0.1}});
+    model->train();
+    torch::manual_seed(5);
+    const Tensor a = Tokens(2, 20), b = Tokens(2, 12);
+    const Layout layout = Layout::Padded({20, 7});
+    const Tensor loss = model->Loss(model->Decode(b, model->Encode(a, layout), {}, layout), b).loss;
+    model->eval();
+    loss.backward();
+    gradients.emplace_back();
+    for (const Tensor& parameter : model->parameters())
+      gradients.back().push_back(parameter.grad());
+    EXPECT_FALSE(model->is_training());
+  }
+  for (size_t i = 0; i < gradients[0].size(); ++i) {
+    EXPECT_TRUE(Close(gradients[0][i], gradients[1][i], 1e-5)) << i;
+  }
+}
+
+TEST(ModelTest, RowsOutsidePackedSequencesArePaddingWhereverTheyStand) {
+  Model model = Make({{"max_length", 16}});
+  torch::NoGradGuard no_grad;
+  const Tensor tokens = Tokens(1, 40);
+  const Tensor packed = model->Encode(tokens, Layout::Packed({0, 16, 30}));
+  EXPECT_TRUE(Close(packed.slice(1, 16, 30), model->Encode(tokens.slice(1, 16, 30))));
+  EXPECT_NE(ErrorOf([&] {
+              model->Encode(tokens, Layout::Packed({0, 16, 41}));
+            }).find("41"),
+            std::string::npos);
+}
+
+TEST(ModelTest, AStreamThatFailedHalfWayGoesNoFurther) {
+  Model model = Make({{"attention", {"softmax", "cosformer"}}, {"positions", "none"}});
+  ModelStream stream = model->NewStream(1);
+  model->Step(Tokens(1, 40), stream);
+  EXPECT_NE(ErrorOf([&] { model->Step(Tokens(1, 9), stream); }).find("horizon"), std::string::npos);
+  EXPECT_NE(ErrorOf([&] { model->Step(Tokens(1, 1), stream); }).find("another stream"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace cosformer

@@ -216,7 +216,8 @@ TEST_P(SystemContract, PaddingReachesNoRowAndGetsNoGradient) {
     Attention attention = Make(Config(direction));
     const std::vector<int64_t> lengths = {23, 12};
     const Tensor memory = Memory(direction, 2, 23);
-    const Layout layout = Layout::Padded(lengths);
+    Layout layout = Layout::Padded(lengths);
+    if (memory.defined()) layout.key_lengths = lengths;
     Tensor x = Random(2, 23, 35);
     Tensor other = x.clone();
     other[1].slice(0, 12) = Random(1, 11, 36)[0] * 5;

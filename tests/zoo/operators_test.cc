@@ -222,5 +222,73 @@ TEST(OperatorsTest, CosformerWithANormHasUnitRootMeanSquareAndItsDefinitionsGrad
       });
 }
 
+// In a stream the queries go on; the memory stands where it stood.
+TEST(OperatorsTest, CrossAttentionGoesOnFromAPosition) {
+  for (const std::string positions : {"none", "rotary", "spe-sine"}) {
+    for (const std::string system : {"softmax", "cosformer", "linear", "performer"}) {
+      if (positions == "spe-sine" && system == "softmax") continue;
+      torch::manual_seed(8);
+      Attention attention({.system = system,
+                           .direction = Direction::kCross,
+                           .width = 16,
+                           .heads = 4,
+                           .kv_heads = 2,
+                           .max_length = 60,
+                           .positions = positions});
+      attention->eval();
+      const Tensor x = torch::randn({2, 20, 16}), memory = torch::randn({2, 33, 16});
+      const Layout layout{{}, {33, 21}, {}, {}};
+      const Tensor whole = attention->forward(x, memory, layout).detach();
+      const auto rest = [&] { return attention->forward(x.slice(1, 7), memory, layout, 7); };
+      if (positions == "rotary" && system == "cosformer") {
+        EXPECT_THROW(rest(), Error);
+        continue;
+      }
+      EXPECT_LT((rest() - whole.slice(1, 7)).abs().max().item<double>(), 2e-5)
+          << system << " " << positions;
+    }
+  }
+}
+
+TEST(OperatorsTest, LayoutsThatContradictThemselvesAreRefused) {
+  Attention self({.system = "local", .width = 16, .heads = 4});
+  const Tensor x = torch::randn({2, 9, 16});
+  EXPECT_THROW(self->forward(x, Layout{{}, {9, 4}, {}, {}}), Error);
+  EXPECT_THROW(self->forward(x, Layout{{9, 4}, {9, 5}, {}, {}}), Error);
+  EXPECT_THROW(self->forward(x, Layout{{9, 4}, {}, {0, 9}, {}}), Error);
+  EXPECT_THROW(self->forward(x, Layout::Padded({9})), Error);
+  EXPECT_THROW(self->forward(x, Layout::Padded({9, 10})), Error);
+  EXPECT_TRUE(self->forward(x, Layout{{9, 4}, {9, 4}, {}, {}})
+                  .equal(self->forward(x, Layout::Padded({9, 4}))));
+  EXPECT_THROW(self->forward(x.to(torch::kFloat64)), Error);
+  EXPECT_THROW(self->forward(Tensor()), Error);
+  EXPECT_THROW(Attention({.width = 16, .heads = 1 << 20, .head_dim = 1 << 20}), Error);
+  EXPECT_THROW(Attention({.width = 16, .heads = 4, .position_options = R"({"base": 3})"}), Error);
+  Attention cross({.direction = Direction::kCross, .width = 16, .heads = 4});
+  EXPECT_THROW(cross->forward(x, x, {}, -1), Error);
+  EXPECT_THROW(cross->forward(Tensor(), x), Error);
+  EXPECT_THROW(cross->forward(x.slice(0, 0, 1), x.slice(0, 0, 1), Layout::Packed({0, 4, 9})),
+               Error);
+}
+
+TEST(OperatorsTest, NoTokensGiveNoOutputs) {
+  for (const SystemDescription& system : AttentionSystems()) {
+    if (!system.abilities.causal) continue;
+    Attention attention({.system = system.name, .width = 16, .heads = 4});
+    attention->eval();
+    EXPECT_EQ(attention->forward(torch::randn({2, 0, 16})).sizes(), torch::IntArrayRef({2, 0, 16}))
+        << system.name;
+  }
+}
+
+TEST(OperatorsTest, RandomPositionsStreamOnlyInEvaluation) {
+  Attention attention({.system = "linear", .width = 16, .heads = 4, .positions = "spe-sine"});
+  const auto stream = attention->NewStream(1);
+  EXPECT_THROW(attention->Step(torch::randn({1, 2, 16}), *stream), Error);
+  attention->eval();
+  EXPECT_NO_THROW(attention->Step(torch::randn({1, 2, 16}), *stream));
+  EXPECT_THROW(attention->Step(torch::randn({3, 2, 16}), *stream), Error);
+}
+
 }  // namespace
 }  // namespace cosformer
