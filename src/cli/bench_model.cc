@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/model_bench.h"
@@ -31,9 +32,13 @@ std::string Footer() {
       "          peak        resident memory of the process\n\nSystems\n";
   for (const SystemDescription& system : AttentionSystems()) {
     const Abilities& can = system.abilities;
-    text += fmt::format("  {:<22}{:<52}{}{}{}\n", system.name, system.summary,
-                        can.causal ? "causal " : "", can.bidirectional ? "bidirectional " : "",
-                        can.cross ? "cross" : "");
+    std::string directions;
+    for (const auto& [able, name] : {std::pair{can.causal, "causal"},
+                                     {can.bidirectional, "bidirectional"},
+                                     {can.cross, "cross"}}) {
+      if (able) directions += (directions.empty() ? "" : ", ") + std::string(name);
+    }
+    text += fmt::format("  {:<22}{:<30}{}\n", system.name, directions, system.summary);
   }
   text +=
       "\nExamples\n"
