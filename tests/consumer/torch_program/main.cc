@@ -1,5 +1,5 @@
-// A program with a libtorch module of its own, one attention of the installed library in it, trained
-// for a few steps.
+// A program with a libtorch module of its own, one attention of the installed library in it,
+// trained for a few steps.
 #include <cosformer/torch.h>
 #include <torch/torch.h>
 
