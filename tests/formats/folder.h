@@ -15,7 +15,7 @@ class FolderTest : public ::testing::Test {
  protected:
   FolderTest() {
     std::string pattern =
-        (std::filesystem::temp_directory_path() / "cosformer_formats_XXXXXX").string();
+        (std::filesystem::temp_directory_path() / "cosformer_test_XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
   }
   ~FolderTest() override { std::filesystem::remove_all(folder_); }
