@@ -1,15 +1,10 @@
 // Reading: the file is mapped, its header parsed and held against the rules of the format.
 #include "formats/safetensors.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -24,45 +19,6 @@
 namespace cosformer {
 
 static_assert(std::endian::native == std::endian::little, "tensors are mapped as they lie");
-
-class SafetensorsFile::Mapping {
- public:
-  explicit Mapping(const std::string& path) {
-    // Opening a pipe for reading waits for a writer, unless told otherwise.
-    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) Fail(path, std::strerror(errno));
-    struct stat status;
-    std::string problem;
-    if (fstat(descriptor, &status) != 0) {
-      problem = std::strerror(errno);
-    } else if (!S_ISREG(status.st_mode)) {
-      problem = S_ISDIR(status.st_mode) ? "it is a directory" : "it is not a regular file";
-    } else if (status.st_size == 0) {
-      problem = "the file is empty";
-    } else {
-      size_ = static_cast<size_t>(status.st_size);
-      data_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
-      if (data_ == MAP_FAILED) problem = std::strerror(errno);
-    }
-    close(descriptor);
-    if (!problem.empty()) Fail(path, problem);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  ~Mapping() { munmap(data_, size_); }
-
-  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
-
- private:
-  [[noreturn]] static void Fail(const std::string& path, const std::string& why) {
-    throw Error(fmt::format("cannot read \"{}\": {}", path, why));
-  }
-
-  void* data_ = nullptr;
-  size_t size_ = 0;
-};
-
-void SafetensorsFile::Unmap::operator()(Mapping* mapping) const { delete mapping; }
 
 namespace {
 
@@ -214,10 +170,9 @@ void Arrange(std::vector<TensorEntry>& tensors, std::span<const std::byte> data,
 }  // namespace
 
 SafetensorsFile SafetensorsFile::Open(const std::string& path) {
-  SafetensorsFile file;
-  file.mapping_.reset(new Mapping(path));
+  SafetensorsFile file{MappedFile(path)};
   const std::string where = fmt::format("\"{}\"", path);
-  const Parts parts = Split(file.mapping_->bytes(), where);
+  const Parts parts = Split(file.file_.bytes(), where);
   const json header = ParseJson(parts.header, "the header of " + where);
   file.tensors_.reserve(header.size());
   for (const auto& [name, value] : header.items()) {

@@ -9,11 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "formats/mapped_file.h"
 
 namespace cosformer {
 
@@ -61,14 +63,9 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
  private:
-  class Mapping;
-  struct Unmap {
-    void operator()(Mapping* mapping) const;
-  };
+  explicit SafetensorsFile(MappedFile file) : file_(std::move(file)) {}
 
-  SafetensorsFile() = default;
-
-  std::unique_ptr<Mapping, Unmap> mapping_;
+  MappedFile file_;
   std::vector<TensorEntry> tensors_;
   std::map<std::string, size_t, std::less<>> index_;  // into tensors_
   std::map<std::string, std::string> metadata_;

@@ -5,11 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "cosformer/error.h"
 
@@ -51,14 +53,28 @@ Place FindPlace(const std::string& path) {
   return place;
 }
 
+void WriteAll(int descriptor, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      Fail(path, errno);
+    }
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+}  // namespace
+
 // A new file beside the place, removed again unless it was moved into it.
-class Beside {
+class FileWriter::Beside {
  public:
-  Beside(const std::string& path, const Place& place)
+  Beside(const std::string& path, Place place)
       : path_(path),
-        place_(place),
-        temporary_(fmt::format("{}.{}.partial", place.path, getpid())),
-        descriptor_(open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+        place_(std::move(place)),
+        temporary_(fmt::format("{}.{}-{}.partial", place_.path, getpid(), NextNumber())),
+        // Not O_EXCL: what is there was left by a process of the same number that was killed.
+        descriptor_(open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
     if (descriptor_ < 0) Fail(path_, errno);
     if (place_.exists) fchmod(descriptor_, place_.mode);
   }
@@ -69,7 +85,7 @@ class Beside {
     if (!moved_) unlink(temporary_.c_str());
   }
 
-  int descriptor() const { return descriptor_; }
+  void Write(std::string_view bytes) { WriteAll(descriptor_, bytes, path_); }
 
   void MoveIntoPlace() {
     // Without it, a power cut after the rename can leave an empty file under the final name.
@@ -82,31 +98,35 @@ class Beside {
   }
 
  private:
-  const std::string& path_;
-  const Place& place_;
+  // Threads of one process may write the same file.
+  static int NextNumber() {
+    static std::atomic<int> number = 0;
+    return number++;
+  }
+
+  std::string path_;
+  Place place_;
   std::string temporary_;
   int descriptor_;
   bool moved_ = false;
 };
 
-void WriteAll(int descriptor, std::span<const std::string_view> parts, const std::string& path) {
-  for (std::string_view rest : parts) {
-    while (!rest.empty()) {
-      const ssize_t written = write(descriptor, rest.data(), rest.size());
-      if (written < 0) {
-        if (errno == EINTR) continue;
-        Fail(path, errno);
-      }
-      rest.remove_prefix(static_cast<size_t>(written));
-    }
+FileWriter::FileWriter(const std::string& path) {
+  Place place = FindPlace(path);
+  if (!place.regular) {
+    throw Error(fmt::format("cannot write \"{}\": it is not a regular file", path));
   }
+  beside_ = std::make_unique<Beside>(path, std::move(place));
 }
+FileWriter::FileWriter(FileWriter&&) noexcept = default;
+FileWriter& FileWriter::operator=(FileWriter&&) noexcept = default;
+FileWriter::~FileWriter() = default;
 
-}  // namespace
+void FileWriter::Write(std::string_view bytes) { beside_->Write(bytes); }
+void FileWriter::Commit() { beside_->MoveIntoPlace(); }
 
 void CheckWritable(const std::string& path) {
-  const Place place = FindPlace(path);
-  if (place.regular) Beside(path, place);
+  if (FindPlace(path).regular) FileWriter writer(path);
 }
 
 void WriteFile(const std::string& path, std::string_view contents) {
@@ -114,17 +134,16 @@ void WriteFile(const std::string& path, std::string_view contents) {
 }
 
 void WriteFile(const std::string& path, std::span<const std::string_view> parts) {
-  const Place place = FindPlace(path);
-  if (place.regular) {
-    Beside beside(path, place);
-    WriteAll(beside.descriptor(), parts, path);
-    beside.MoveIntoPlace();
+  if (FindPlace(path).regular) {
+    FileWriter writer(path);
+    for (const std::string_view part : parts) writer.Write(part);
+    writer.Commit();
     return;
   }
   const int descriptor = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor < 0) Fail(path, errno);
   try {
-    WriteAll(descriptor, parts, path);
+    for (const std::string_view part : parts) WriteAll(descriptor, part, path);
   } catch (...) {
     close(descriptor);
     throw;

@@ -1,6 +1,7 @@
 // Output files are written whole or not at all: beside their place first, then renamed into it.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,5 +18,22 @@ void CheckWritable(const std::string& path);
 void WriteFile(const std::string& path, std::string_view contents);
 // The same for contents in parts, written one after the other without a copy that holds them all.
 void WriteFile(const std::string& path, std::span<const std::string_view> parts);
+
+// A file that is written piece by piece, beside its place: it takes the place with Commit(), and
+// leaves nothing behind without it.
+class FileWriter {
+ public:
+  explicit FileWriter(const std::string& path);
+  FileWriter(FileWriter&&) noexcept;
+  FileWriter& operator=(FileWriter&&) noexcept;
+  ~FileWriter();
+
+  void Write(std::string_view bytes);
+  void Commit();
+
+ private:
+  class Beside;
+  std::unique_ptr<Beside> beside_;
+};
 
 }  // namespace cosformer::report
