@@ -5,15 +5,12 @@
 #include <chrono>
 #include <string>
 
+#include "report/terminal.h"
+
 namespace cosformer::report {
 
 class Progress {
  public:
-  Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress() { Clear(); }
-
   // How many steps the run has.
   void SetTotal(int total) { total_ = total; }
 
@@ -24,17 +21,16 @@ class Progress {
   void Show(const std::string& what);
 
   // Removes the line, so that something else can be printed.
-  void Clear();
+  void Clear() { line_.Clear(); }
 
  private:
   // Often enough to see that a run is alive, seldom enough not to fill a log.
   static constexpr std::chrono::seconds kLogInterval{20};
 
-  bool terminal_;
-  bool shown_ = false;
+  LiveLine line_;
   int step_ = 0;
   int total_ = 0;
-  std::chrono::steady_clock::time_point last_log_;
+  std::chrono::steady_clock::time_point last_log_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace cosformer::report

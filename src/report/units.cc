@@ -33,6 +33,21 @@ std::string FormatSeconds(double seconds) {
                      kSiPrefixes[kNoPrefix + power]);
 }
 
+std::string FormatDuration(double seconds) {
+  if (!std::isfinite(seconds)) return "? s";
+  if (seconds < 0) return fmt::format("-{}", FormatDuration(-seconds));
+  // Rounded in the unit that is shown last, so that 59.6 s is a minute and not 60 s.
+  const auto whole = [seconds](int64_t unit) {
+    return static_cast<int64_t>(std::llround(std::min(seconds, 1e15) / static_cast<double>(unit)));
+  };
+  constexpr int64_t kMinute = 60, kHour = 60 * kMinute;
+  const int64_t in_seconds = whole(1), in_minutes = whole(kMinute), in_hours = whole(kHour);
+  if (in_seconds < 60) return fmt::format("{} s", in_seconds);
+  if (in_seconds < kHour) return fmt::format("{} min {:02} s", in_seconds / 60, in_seconds % 60);
+  if (in_minutes < 24 * 60) return fmt::format("{} h {:02} min", in_minutes / 60, in_minutes % 60);
+  return fmt::format("{} d {:02} h", in_hours / 24, in_hours % 24);
+}
+
 std::string FormatCount(double count) {
   const int power = std::max(SiPower(count), 0);
   const char* prefix = kSiPrefixes[kNoPrefix + power];

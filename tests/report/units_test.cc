@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace cosformer::report {
 namespace {
 
@@ -20,6 +22,26 @@ TEST(UnitsTest, RoundingCarriesIntoTheNextPrefix) {
   EXPECT_EQ(FormatSeconds(999.4e-6), "999 µs");
   EXPECT_EQ(FormatCount(999'999), "1.00 M");
   EXPECT_EQ(FormatBytes(1024 * 1024 - 1), "1.0 MiB");
+}
+
+TEST(UnitsTest, DurationsHaveTwoUnits) {
+  EXPECT_EQ(FormatDuration(0), "0 s");
+  EXPECT_EQ(FormatDuration(45.2), "45 s");
+  EXPECT_EQ(FormatDuration(130), "2 min 10 s");
+  EXPECT_EQ(FormatDuration(125), "2 min 05 s");
+  EXPECT_EQ(FormatDuration(3900), "1 h 05 min");
+  EXPECT_EQ(FormatDuration(76 * 3600), "3 d 04 h");
+  EXPECT_EQ(FormatDuration(-130), "-2 min 10 s");
+  EXPECT_EQ(FormatDuration(1e300), FormatDuration(1e15));
+  EXPECT_EQ(FormatDuration(HUGE_VAL), "? s");
+}
+
+TEST(UnitsTest, DurationsCarryIntoTheNextUnit) {
+  EXPECT_EQ(FormatDuration(59.4), "59 s");
+  EXPECT_EQ(FormatDuration(59.6), "1 min 00 s");
+  EXPECT_EQ(FormatDuration(3599.6), "1 h 00 min");
+  EXPECT_EQ(FormatDuration(2 * 3600 - 20), "2 h 00 min");
+  EXPECT_EQ(FormatDuration(86399), "1 d 00 h");
 }
 
 TEST(UnitsTest, CountsRatiosAndBytes) {
