@@ -210,19 +210,24 @@ void AppendMarker(std::string& svg, int hue, double x, double y) {
 struct Look {
   int hue = 0;
   int dash = 0;
+  double width = 0;
+  double opacity = 0;
 };
 
 Look LookOf(const Panel& panel, size_t index) {
   const Series& series = panel.series[index];
   const int place = static_cast<int>(index);
-  return {series.hue < 0 ? place : series.hue, series.dash < 0 ? place : series.dash};
+  return {series.hue < 0 ? place : series.hue, series.dash < 0 ? place : series.dash, series.width,
+          series.opacity};
 }
 
 std::string StrokeOf(const Look& look) {
   const char* dash = kDashes[static_cast<size_t>(look.dash) % kDashes.size()];
-  return fmt::format("stroke=\"{}\" stroke-width=\"2\" fill=\"none\" stroke-linejoin=\"round\"{}",
-                     kColours[static_cast<size_t>(look.hue) % kColours.size()],
-                     *dash == '\0' ? "" : fmt::format(" stroke-dasharray=\"{}\"", dash));
+  return fmt::format(
+      "stroke=\"{}\" stroke-width=\"{:g}\" fill=\"none\" stroke-linejoin=\"round\"{}{}",
+      kColours[static_cast<size_t>(look.hue) % kColours.size()], look.width,
+      *dash == '\0' ? "" : fmt::format(" stroke-dasharray=\"{}\"", dash),
+      look.opacity == 1 ? "" : fmt::format(" stroke-opacity=\"{:g}\"", look.opacity));
 }
 
 // Rows of legend entries that fit under the plot: indices of series.
@@ -234,7 +239,8 @@ std::vector<std::vector<size_t>> LegendRows(const Panel& panel) {
   const size_t columns = std::max<size_t>(1, static_cast<size_t>(kLegendWidth / entry));
   std::vector<std::vector<size_t>> rows;
   for (size_t i = 0; i < panel.series.size(); ++i) {
-    if (i % columns == 0) rows.emplace_back();
+    if (panel.series[i].name.empty()) continue;
+    if (rows.empty() || rows.back().size() == columns) rows.emplace_back();
     rows.back().push_back(i);
   }
   return rows;
@@ -361,17 +367,19 @@ class PanelWriter {
     if (path.empty()) return;
     path.pop_back();
     fmt::format_to(out, "<path d=\"{}\" {}/>\n", path, StrokeOf(look));
+    if (!series.markers) return;
     // A curve of thousands of points would vanish under its markers: some are enough to tell it.
     constexpr size_t kMostMarkers = 24;
     const size_t stride = (series.points.size() + kMostMarkers - 1) / kMostMarkers;
     for (size_t i = 0; i < series.points.size(); i += stride) {
       const Point& point = series.points[i];
-      if (Drawable(point)) AppendMarker(svg, look.hue, X(point.x), Y(point.y));
+      if (Drawable(point) && point.marker) AppendMarker(svg, look.hue, X(point.x), Y(point.y));
     }
   }
 
   void AppendLegend(std::string& svg) const {
     const auto rows = LegendRows(panel_);
+    if (rows.empty()) return;
     const double column = kLegendWidth / static_cast<double>(rows[0].size());
     for (size_t row = 0; row < rows.size(); ++row) {
       for (size_t i = 0; i < rows[row].size(); ++i) {
@@ -383,6 +391,7 @@ class PanelWriter {
                        "<text x=\"{:.2f}\" y=\"{:.2f}\">{}</text>\n",
                        x, y, x + kLegendSample - 8, y, StrokeOf(look), x + kLegendSample, y + 4,
                        EscapeXml(panel_.series[rows[row][i]].name));
+        if (!panel_.series[rows[row][i]].markers) continue;
         AppendMarker(svg, look.hue, x + (kLegendSample - 8) / 2, y);
       }
     }

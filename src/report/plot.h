@@ -21,16 +21,20 @@ struct Axis {
 struct Point {
   double x = 0;
   double y = 0;
+  bool marker = true;  // false where the line only passes: nothing was measured there
 };
 
 struct Series {
-  std::string name;
+  std::string name;  // empty: not in the legend
   // In drawing order. A NaN or infinite coordinate leaves a gap.
   std::vector<Point> points;
   // Series that share a hue share colour and marker; those that share a dash are broken alike.
   // Both count from 0 and start again after seven; -1 takes the place in the panel.
   int hue = -1;
   int dash = -1;
+  bool markers = true;
+  double width = 2;    // of the line, in pixels
+  double opacity = 1;  // of the line: less puts it behind the others
 };
 
 struct Panel {

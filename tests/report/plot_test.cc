@@ -133,6 +133,35 @@ TEST(PlotTest, SeriesDifferInMarkerAndDashUnlessToldOtherwise) {
   EXPECT_EQ(Count(svg, "stroke-dasharray"), 0);
 }
 
+TEST(PlotTest, ASeriesCanStandBackBehindTheOthers) {
+  Figure figure = FigureOf({{1, 1}, {2, 3}});
+  Series& line = figure.panels[0].series[0];
+  EXPECT_TRUE(Contains(RenderSvg(figure), "<circle"));
+  EXPECT_TRUE(Contains(RenderSvg(figure), ">line</text>"));
+  EXPECT_FALSE(Contains(RenderSvg(figure), "stroke-opacity"));
+  line.points[1].marker = false;
+  EXPECT_EQ(Count(RenderSvg(figure), "<circle"), 2);  // one is the legend's
+  line.markers = false;
+  line.opacity = 0.25;
+  line.width = 1;
+  line.name = "";
+  const std::string svg = RenderSvg(figure);
+  EXPECT_FALSE(Contains(svg, "<circle"));
+  EXPECT_TRUE(Contains(svg, "stroke-width=\"1\""));
+  EXPECT_TRUE(Contains(svg, "stroke-opacity=\"0.25\""));
+}
+
+TEST(PlotTest, ASeriesWithoutANameTakesNoPlaceInTheLegend) {
+  Figure figure = FigureOf({{1, 1}, {2, 3}});
+  const std::string before = RenderSvg(figure);
+  Series nameless = figure.panels[0].series[0];
+  nameless.name = "";
+  figure.panels[0].series.insert(figure.panels[0].series.begin(), 9, nameless);
+  const auto height = [](const std::string& svg) { return svg.substr(0, svg.find("role")); };
+  EXPECT_EQ(height(RenderSvg(figure)), height(before));
+  EXPECT_EQ(Count(RenderSvg(figure), ">line</text>"), 1);
+}
+
 TEST(PlotTest, ALongCurveHasFewMarkers) {
   std::vector<Point> points;
   for (int i = 0; i < 10000; ++i) points.push_back({i + 0.0, std::sin(0.01 * i)});
