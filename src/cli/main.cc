@@ -1,5 +1,6 @@
 // The command `cosformer`: the parts that need no libtorch, and the way to those that do.
 #include "cli/bench.h"
+#include "cli/commands.h"
 #include "cli/program.h"
 
 int main(int argc, char** argv) {
@@ -12,5 +13,6 @@ int main(int argc, char** argv) {
   CLI::App* bench = cosformer::cli::AddBench(app);
   cosformer::cli::AddAttentionBench(*bench);
   cosformer::cli::AddModelBenchElsewhere(*bench, argv);
+  cosformer::cli::AddPlot(app);
   return cosformer::cli::RunProgram(app, argc, argv);
 }

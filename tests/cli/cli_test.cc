@@ -1,15 +1,13 @@
 // The command as a user meets it: run as a process, judged by its exit, its output and its files.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "command.h"
 #include "contains.h"
 
 namespace cosformer {
@@ -17,57 +15,17 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::Contains;
+using testing::ReadFile;
 
 // Small and short: what is tried here is the command, not the speed.
 constexpr const char* kQuick =
     " --lengths 64 --seconds 0.001 --heads 2 --dim 8 --threads 1 --passes forward";
 
-std::string ReadFile(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-class CliTest : public ::testing::Test {
- protected:
-  CliTest() {
-    std::string pattern = (fs::temp_directory_path() / "cosformer_cli_XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~CliTest() override { fs::remove_all(folder_); }
-
-  struct Outcome {
-    int code;
-    std::string out;
-    std::string err;
-  };
-
-  // Through a shell, in the test's folder.
-  Outcome Run(const std::string& arguments) const {
-    const std::string command = "cd '" + folder_.string() + "' && '" COSFORMER_COMMAND "' " +
-                                arguments + " >.stdout 2>.stderr </dev/null";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(folder_ / ".stdout"),
-            ReadFile(folder_ / ".stderr")};
-  }
-
-  // Nothing on stdout, one line on stderr that begins with the command's name.
-  void ExpectRefusal(const std::string& arguments, const std::string& mentions) const {
-    SCOPED_TRACE(arguments);
-    const Outcome outcome = Run(arguments);
-    EXPECT_NE(outcome.code, 0);
-    EXPECT_NE(outcome.code, -1);
-    EXPECT_EQ(outcome.out, "");
-    EXPECT_TRUE(Contains(outcome.err, mentions));
-    EXPECT_EQ(outcome.err.rfind("cosformer: ", 0), 0u) << outcome.err;
-    EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
-  }
-
-  fs::path folder_;
-};
+class CliTest : public testing::CommandTest {};
 
 TEST_F(CliTest, VersionAndHelpGoToStandardOutput) {
   EXPECT_EQ(Run("--version").out, "cosformer " COSFORMER_VERSION "\n");
-  for (const char* command : {"--help", "bench --help", "bench attention --help"}) {
+  for (const char* command : {"--help", "bench --help", "bench attention --help", "plot --help"}) {
     const Outcome outcome = Run(command);
     EXPECT_EQ(outcome.code, 0);
     EXPECT_EQ(outcome.err, "");
