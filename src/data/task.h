@@ -33,32 +33,33 @@ struct Image {
 
 // One example as the source has it.
 struct RawExample {
-  std::string first;
-  std::string second;  // where the task has pairs
-  std::string label;   // where it has classes
+  std::string first{};
+  std::string second{};  // where the task has pairs
+  std::string label{};   // where it has classes
   // Where it stands, for errors.
-  std::string_view file;
-  int64_t line = 0;  // 0: the whole file
+  std::string_view file{};  // only until the function that took the example returns
+  int64_t line = 0;         // or the record of a binary file, both from 1; 0: the whole file
 };
 using Take = std::function<void(RawExample)>;
 
 // Where the examples are, as the user says.
 struct Source {
-  std::string data;                // a directory, or one file; what is in it the task finds out
-  std::string train, valid, test;  // instead of it, or of one of its splits
-  std::string text_column, pair_column, label_column;  // of tables; empty: the task's guess
+  std::string data{};  // a directory, or one file; what is in it the task finds out
+  std::string train{}, valid{}, test{};  // instead of it, or of one of its splits
+  std::string text_column{}, pair_column{}, label_column{};  // of tables; empty: the task's guess
+  bool any_bytes = false;  // texts need not be UTF-8: the tokenizer takes whatever comes
 };
 
 struct TaskDescription {
-  std::string name;
-  std::string summary;  // one line
-  std::string layouts;  // what `data` may be, for the help
+  std::string name{};
+  std::string summary{};  // one line
+  std::string layouts{};  // what `data` may be, for the help
   Objective objective = Objective::kCausal;
   std::string tokenizer = "sentencepiece";  // unless the user asks for another
   int64_t vocabulary = 8192;                // of a tokenizer that is trained
   int64_t length = 512;                     // of an input, in tokens
   bool stream = false;  // examples are stretches of one text, each going on where the last ended
-  Image image;
+  Image image{};
 };
 
 class Task {
