@@ -1,21 +1,17 @@
 #include "formats/json.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "cosformer/error.h"
+#include "formats/read_file.h"
 
 namespace cosformer {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{16} << 20;
 // No format of ours goes deeper than five levels; what is far deeper is no such file.
 constexpr size_t kMaxDepth = 64;
 
@@ -117,31 +113,6 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
   std::string key_;
 };
 
-// Reads one byte more than the limit at most, whatever the file claims to be.
-std::string ReadAtMost(const std::string& path, size_t limit) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    throw Error(fmt::format("cannot read \"{}\": {}", path, std::strerror(errno)));
-  }
-  std::string text;
-  size_t size = 0;
-  while (size <= limit) {
-    if (size == text.size()) text.resize(std::min(limit + 1, std::max<size_t>(65536, 2 * size)));
-    const ssize_t part = read(descriptor, text.data() + size, text.size() - size);
-    if (part < 0 && errno == EINTR) continue;
-    if (part < 0) {
-      const int error_number = errno;
-      close(descriptor);
-      throw Error(fmt::format("cannot read \"{}\": {}", path, std::strerror(error_number)));
-    }
-    if (part == 0) break;
-    size += static_cast<size_t>(part);
-  }
-  close(descriptor);
-  text.resize(size);
-  return text;
-}
-
 }  // namespace
 
 nlohmann::json ParseJson(std::string_view text, const std::string& where) {
@@ -153,13 +124,9 @@ nlohmann::json ParseJson(std::string_view text, const std::string& where) {
   return builder.Take();
 }
 
-nlohmann::json ReadJsonFile(const std::string& path) {
-  const std::string text = ReadAtMost(path, kMaxFileBytes);
+nlohmann::json ReadJsonFile(const std::string& path, size_t most_bytes) {
+  const std::string text = ReadFile(path, most_bytes);
   if (text.empty()) throw Error(fmt::format("\"{}\" is empty; expected a JSON object", path));
-  if (text.size() > kMaxFileBytes) {
-    throw Error(fmt::format("\"{}\" is larger than {} MB: is it the right file?", path,
-                            kMaxFileBytes >> 20));
-  }
   return ParseJson(text, fmt::format("\"{}\"", path));
 }
 

@@ -3,6 +3,7 @@
 // object, since which of two values counts is nobody's intention.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -12,7 +13,10 @@ namespace cosformer {
 // `where` names the text in errors.
 nlohmann::json ParseJson(std::string_view text, const std::string& where);
 
-// Throws Error for files that are missing, empty, directories, larger than 16 MB or not JSON.
-nlohmann::json ReadJsonFile(const std::string& path);
+inline constexpr size_t kMaxJsonFile = size_t{16} << 20;
+
+// Throws Error for files that are missing, empty, directories, larger than `most_bytes` or not
+// JSON.
+nlohmann::json ReadJsonFile(const std::string& path, size_t most_bytes = kMaxJsonFile);
 
 }  // namespace cosformer

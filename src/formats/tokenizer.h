@@ -31,7 +31,8 @@ class Tokenizer {
 
   // Words lie between blanks; every '\n' is the token `end`, so that a line's end is predicted too.
   // The words come after the special ones: <unk>, <s>, </s>, <sep>, <mask>, unless they are among
-  // the given (WikiText has <unk>). Throws Error for duplicates, empty words, words with blanks.
+  // the given (WikiText has <unk>). Throws Error for duplicates, empty words, words with blanks or
+  // that are no UTF-8, and when there are none.
   static Tokenizer Words(std::vector<std::string> words);
 
   // A model in SentencePiece's own format. '\n' is a piece of its own where the model has one, or
@@ -43,7 +44,9 @@ class Tokenizer {
   int64_t size() const;  // of the vocabulary
   const SpecialTokens& special() const;
 
-  // Appends the tokens of `text`. No special tokens are added around it.
+  // Appends the tokens of `text`. No special tokens are added around it. Takes whatever bytes there
+  // are: bytes, and SentencePiece models as this library trains them, give all of them back; in
+  // other models what is no UTF-8 becomes U+FFFD, and a word that is none is unknown.
   void Encode(std::string_view text, std::vector<int32_t>& tokens) const;
   std::vector<int32_t> Encode(std::string_view text) const;
   // The text of the tokens; special ones are left out, except that an unknown word shows as <unk>

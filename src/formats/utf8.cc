@@ -1,0 +1,54 @@
+#include "formats/utf8.h"
+
+#include <cstdint>
+
+namespace cosformer {
+
+size_t Utf8Length(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t first = byte(0);
+  if (first < 0x80) return 1;
+  // The first byte gives the length. Only the second has a narrower range than 80 to BF after some
+  // of them; that range is what keeps overlong forms, surrogates and U+110000 out.
+  size_t length = 0;
+  uint8_t least = 0x80, most = 0xBF;
+  if (first >= 0xC2 && first <= 0xDF) {
+    length = 2;
+  } else if (first >= 0xE0 && first <= 0xEF) {
+    length = 3;
+    if (first == 0xE0) least = 0xA0;
+    if (first == 0xED) most = 0x9F;
+  } else if (first >= 0xF0 && first <= 0xF4) {
+    length = 4;
+    if (first == 0xF0) least = 0x90;
+    if (first == 0xF4) most = 0x8F;
+  }
+  if (length == 0 || text.size() < length) return 0;
+  if (byte(1) < least || byte(1) > most) return 0;
+  for (size_t i = 2; i < length; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
+  }
+  return length;
+}
+
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+size_t CutLength(std::string_view text, size_t length) {
+  if (text.size() <= 2 * length) return text.size();
+  const size_t blank = text.substr(0, 2 * length).find(' ', length);
+  if (blank != std::string_view::npos) return blank;
+  size_t cut = 2 * length;
+  // A character has at most three bytes after its first; more of them are no UTF-8 anyway.
+  for (int i = 0; i < 3 && (text[cut] & 0xC0) == 0x80 && cut > length; ++i) --cut;
+  return cut;
+}
+
+}  // namespace cosformer
