@@ -13,14 +13,16 @@ namespace cosformer::data {
 // Calls the function it is given with one stretch of text after another, of whole lines.
 using TextStream = std::function<void(const std::function<void(std::string_view)>&)>;
 
-// The most frequent words of the text, at most vocabulary - special tokens of them; 0: all. Equally
-// frequent ones in the order of their bytes. Throws Error when fewer words are there than asked
-// for, with the largest number that would do, and when there is no word at all.
+// The most frequent words of the text, as many as make a tokenizer of `vocabulary` tokens; 0: all.
+// Equally frequent ones in the order of their bytes; what is no UTF-8 is no word. Throws Error when
+// fewer words are there than asked for, with the largest number that would do, and when there is
+// no word at all.
 Tokenizer TrainWords(const TextStream& text, int64_t vocabulary);
 
-// A SentencePiece unigram model of `vocabulary` pieces from at most a sample of the text, the same
-// for the same text. Lossless: bytes stand in for what has no piece, and '\n' is a piece. Throws
-// Error when the text does not support that many, with the largest number that would do.
-Tokenizer TrainSentencePiece(const TextStream& text, int64_t vocabulary, int threads);
+// A SentencePiece unigram model of `vocabulary` pieces from a sample of the text, 8 to 32 MB,
+// byte for byte the same for the same text. Lossless: bytes stand in for what has no piece, and
+// '\n' is a piece. Throws Error when the text does not support that many, with the largest number
+// that would do, and when its letters alone need more, with the least.
+Tokenizer TrainSentencePiece(const TextStream& text, int64_t vocabulary);
 
 }  // namespace cosformer::data

@@ -1,0 +1,56 @@
+#include "formats/utf8.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+namespace cosformer {
+namespace {
+
+std::string Encoded(uint32_t c) {
+  const auto tail = [c](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3F)); };
+  if (c < 0x80) return {static_cast<char>(c)};
+  if (c < 0x800) return {static_cast<char>(0xC0 | (c >> 6)), tail(0)};
+  if (c < 0x10000) return {static_cast<char>(0xE0 | (c >> 12)), tail(6), tail(0)};
+  return {static_cast<char>(0xF0 | (c >> 18)), tail(12), tail(6), tail(0)};
+}
+
+TEST(Utf8, EveryCharacterHasItsLengthAndSurrogatesNone) {
+  for (uint32_t c = 0; c < 0x120000; ++c) {
+    const std::string bytes = Encoded(c);
+    const bool valid = c < 0x110000 && (c < 0xD800 || c > 0xDFFF);
+    ASSERT_EQ(Utf8Length(bytes), valid ? bytes.size() : 0) << c;
+    ASSERT_EQ(Utf8Length(bytes + "x"), valid ? bytes.size() : 0) << c;
+  }
+}
+
+TEST(Utf8, WhatIsCutOffOrOverlongIsNone) {
+  for (const char* text :
+       {"\x80", "\xBF", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF", "\xC3",
+        "\xE2\x96", "\xF0\x9F\x98", "\xC3\x28", "\xE2\x28\x81", "\xE2\x96\x28", "\xF0\x9F\x98\x28",
+        "\xF5\x80\x80\x80", "\xFF"}) {
+    EXPECT_EQ(Utf8Length(text), 0u) << testing::PrintToString(text);
+    EXPECT_FALSE(IsUtf8(std::string("a") + text));
+  }
+  EXPECT_EQ(Utf8Length(""), 0u);
+  EXPECT_TRUE(IsUtf8(""));
+  EXPECT_TRUE(IsUtf8("a\xC3\xA4\xE2\x96\x81\xF0\x9F\x98\x80"));
+}
+
+TEST(Utf8, TextsAreCutAtBlanksElseBetweenCharacters) {
+  EXPECT_EQ(CutLength("", 4), 0u);
+  EXPECT_EQ(CutLength("abc efgh", 4), 8u);
+  EXPECT_EQ(CutLength("abcd fghijkl", 4), 4u);
+  EXPECT_EQ(CutLength("abcdef hijkl", 4), 6u);
+  EXPECT_EQ(CutLength("abcdefgh jkl", 4), 8u);
+  EXPECT_EQ(CutLength("ab defghijkl", 4), 8u);
+  EXPECT_EQ(CutLength("abcdefg\xC3\xA4jkl", 4), 7u);
+  EXPECT_EQ(CutLength("abcdef\xE2\x96\x81jkl", 4), 6u);
+  EXPECT_EQ(CutLength("abcde\xF0\x9F\x98\x80jkl", 4), 5u);
+  EXPECT_EQ(CutLength(std::string(100, '\x80'), 4), 5u);
+  EXPECT_EQ(CutLength(std::string(100, '\x80'), 1), 1u);
+}
+
+}  // namespace
+}  // namespace cosformer
