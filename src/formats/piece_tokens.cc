@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <initializer_list>
 #include <utility>
 
@@ -49,10 +50,15 @@ int32_t FindPiece(const sentencepiece::SentencePieceProcessor& processor,
 PieceTokens::PieceTokens(std::string model, const std::string& where)
     : model_(std::move(model)), traits_(ReadTraits(model_, where)) {
   auto processor = std::make_unique<sentencepiece::SentencePieceProcessor>();
-  const auto status = processor->LoadFromSerializedProto(model_);
-  if (!status.ok()) {
-    throw Error(
-        fmt::format("{} is no SentencePiece model that can be used: {}", where, status.message()));
+  std::string reason;
+  try {
+    const auto status = processor->LoadFromSerializedProto(model_);
+    if (!status.ok()) reason = status.message();
+  } catch (const std::exception& error) {  // from the trie, for pieces it can't hold
+    reason = error.what();
+  }
+  if (!reason.empty()) {
+    throw Error(fmt::format("{} is no SentencePiece model that can be used: {}", where, reason));
   }
   special_ = {.unknown = processor->unk_id(),
               .begin = processor->bos_id(),

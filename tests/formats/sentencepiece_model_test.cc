@@ -61,6 +61,10 @@ TEST_F(SentencePieceModelTest, WhatTheLibraryRefusesIsASentence) {
   const std::string rest("\x12\x00\x1A\x00", 4);
   EXPECT_TRUE(Contains(MessageOf([&] { Tokenizer::SentencePiece(piece + piece + rest, "m"); }),
                        "m is no SentencePiece model that can be used: "));
+  // A piece that is a zero byte.
+  const std::string zero("\x0A\x03\x0A\x01\x00", 5);
+  EXPECT_TRUE(Contains(MessageOf([&] { Tokenizer::SentencePiece(piece + zero + rest, "m"); }),
+                       "m is no SentencePiece model that can be used: "));
   EXPECT_TRUE(Contains(MessageOf([&] { ReadTraits(piece, "m"); }), "its second half is missing"));
   EXPECT_TRUE(Contains(MessageOf([&] { ReadTraits(piece + "\x0B", "m"); }), "an unknown kind"));
   EXPECT_TRUE(Contains(MessageOf([&] { ReadTraits(std::string(11, '\xFF'), "m"); }), "64 bits"));
