@@ -55,6 +55,16 @@ TEST_F(InputFileTest, RandomLinesLongerAndShorterThanABlockComeBack) {
   }
 }
 
+TEST_F(InputFileTest, ALineMayEndAtAnyPlaceAroundTheEndOfABlock) {
+  for (const int around : {-2, -1, 0, 1}) {
+    const std::string line(static_cast<size_t>((1 << 18) + around), 'a');
+    const std::vector<Line> lines = Lines(Write("a", line + "\r\nb\n"));
+    ASSERT_EQ(lines.size(), 2u);
+    EXPECT_TRUE(lines[0].text == line);
+    EXPECT_EQ(lines[1].text, "b");
+  }
+}
+
 TEST_F(InputFileTest, AWholeFileComesWithoutAByteOrderMark) {
   EXPECT_EQ(ReadWhole(Write("a", "\xEF\xBB\xBFtext\r\n")), "text\r\n");
   EXPECT_EQ(ReadWhole(Write("a", std::string("\0x", 2))), std::string("\0x", 2));

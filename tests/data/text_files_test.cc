@@ -106,6 +106,11 @@ TEST_F(TextFilesTest, LinesOfDifferentFilesDoNotRunTogether) {
                                                            {"three", "", "", "d.txt", 1}}));
 }
 
+TEST_F(TextFilesTest, NoLineEndIsPutWhereALineIsOnlyCut) {
+  const std::string line(40'000, 'x');
+  EXPECT_TRUE(Joined(Stretches({Write("a.txt", line), Write("b.txt", "end")})) == line + "\nend");
+}
+
 TEST_F(TextFilesTest, AByteOrderMarkIsNoTextUnlessBytesAreWanted) {
   const std::string path = Write("a.txt", "\xEF\xBB\xBFtext\n");
   EXPECT_EQ(Joined(Stretches({path})), "text\n");
@@ -148,7 +153,9 @@ TEST_F(TextFilesTest, NothingButBlanksIsRefused) {
               Stretches({empty, blank, empty});
             }),
             "there is no text in \"" + empty + "\" and 2 more files: nothing but blanks");
-  EXPECT_EQ(Stretches({empty, blank, Write("a.txt", "x")}).size(), 2u);
+  const std::string text = Write("a.txt", "x");
+  EXPECT_EQ(Stretches({empty, blank, text}).size(), 2u);
+  EXPECT_EQ(Stretches({text, blank, empty}).size(), 2u);
 }
 
 TEST_F(TextFilesTest, FilesUnderADirectoryAreSortedAndHiddenOnesLeftOut) {
