@@ -157,8 +157,8 @@ TEST(CurvesTest, ABeginningThatPressesTheRestOntoTheAxisIsCutOff) {
   EXPECT_EQ(FigureOf({run}).panels[0].title, "Loss");
   // A run with few points would lose what it has.
   run = RunOf("a", 100);
-  run.history.evals.resize(2);
-  run.history.evals[0].perplexity = 300;
+  run.history.evals.resize(3);
+  run.history.evals[0].perplexity = 500;
   EXPECT_EQ(FigureOf({run}).panels[1].title, "Perplexity");
 }
 
@@ -233,7 +233,10 @@ TEST(CurvesTest, ThinningKeepsEndsExtremesAndGaps) {
     const size_t size = random() % 3000, most = 8 + random() % 600;
     std::vector<Point> points;
     for (size_t j = 0; j < size; ++j) {
-      points.push_back({static_cast<double>(j), random() % 50 == 0 ? kNan : random() / 1e9});
+      // Every other curve is flat, so that one point is lowest and highest.
+      points.push_back({static_cast<double>(j), random() % 50 == 0 ? kNan
+                                                : i % 2 == 0       ? random() / 1e9
+                                                                   : 1.0});
     }
     const std::vector<Point> thin = Thin(points, most);
     EXPECT_LE(thin.size(), most);
