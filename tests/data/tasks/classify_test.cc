@@ -83,6 +83,12 @@ TEST_F(ClassifyTest, SplitsGoByTheirUsualNames) {
             "file has no header");
 }
 
+TEST_F(ClassifyTest, OnlyATestSplitMayLackLabels) {
+  Put("a/train.tsv", "index\tsentence\n0\tz\n");
+  EXPECT_EQ(FilesOf("classify", {.data = Path("a")}, Split::kTrain), Names{"a/train.tsv"});
+  EXPECT_TRUE(testing::Contains(Sentence("classify", {.data = Path("a")}), "is the label?"));
+}
+
 TEST_F(ClassifyTest, ColumnsAreTakenByName) {
   const std::string file =
       Write("a.tsv", "id\tsentence1\tsentence2\tlabel\tgenre\n1\ta\tb\t0\tx\n");
