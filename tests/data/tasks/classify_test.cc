@@ -87,6 +87,13 @@ TEST_F(ClassifyTest, OnlyATestSplitMayLackLabels) {
   Put("a/train.tsv", "index\tsentence\n0\tz\n");
   EXPECT_EQ(FilesOf("classify", {.data = Path("a")}, Split::kTrain), Names{"a/train.tsv"});
   EXPECT_TRUE(testing::Contains(Sentence("classify", {.data = Path("a")}), "is the label?"));
+  // Scores are labels of another kind.
+  Put("b/test.tsv", "sentence1\tsentence2\tscore\na\tb\t5.0\n");
+  EXPECT_EQ(FilesOf("classify", {.data = Path("b")}, Split::kTest), Names{"b/test.tsv"});
+  // The 4 in the first row is no header for column 4.
+  Put("c/test.tsv", "0\t4\t7\tBad\n");
+  const Source numbered{.data = Path("c"), .text_column = "4", .label_column = "1"};
+  EXPECT_EQ(FilesOf("classify", numbered, Split::kTest), Names{"c/test.tsv"});
 }
 
 TEST_F(ClassifyTest, ColumnsAreTakenByName) {
@@ -184,6 +191,10 @@ TEST_F(ClassifyTest, BadTablesAreRefusedWithASentence) {
        {.text_column = "txt"},
        "\"FOLDER/a.tsv\" has no column \"txt\" for --text-column (did you mean \"text\"?); its "
        "first line has \"text\", \"label\""},
+      {"gj04\t1\t\tA rope.\n",
+       {.text_column = "x"},
+       "\"FOLDER/a.tsv\" has no column \"x\" for --text-column; its first line has \"gj04\", "
+       "\"1\", \"\", \"A rope.\""},
       {"text\tlabel\na\t0\n",
        {.pair_column = "second"},
        "\"FOLDER/a.tsv\" has no column \"second\" for --pair-column; its first line has \"text\", "
