@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "cosformer/error.h"

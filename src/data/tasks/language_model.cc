@@ -1,5 +1,4 @@
 // lm and mlm: plain text, from which the next token or hidden ones are learned.
-#include <filesystem>
 #include <optional>
 #include <utility>
 
