@@ -298,6 +298,13 @@ TEST_F(ListOpsFilesTest, NoExpressionIsTwiceInTheSet) {
                        "after 400 different examples"));
 }
 
+TEST_F(ListOpsFilesTest, NothingIsMadeForOptionsThatCannotBeFollowed) {
+  ListOpsOptions options = Small();
+  options.depth = 1;
+  EXPECT_TRUE(Contains(MessageOf([&] { GenerateListOps(Path("new"), options, {}); }), "depth"));
+  EXPECT_EQ(FilesInFolder(), 0);
+}
+
 TEST(ListOps, OptionsThatCannotBeFollowedAreRefused) {
   const auto refusal = [](auto change) {
     ListOpsOptions options;

@@ -132,6 +132,68 @@ TEST(Pathfinder, NoPaddleCrossesAnother) {
   EXPECT_GT(distractors, 0);
 }
 
+// A scene placed once more, paddle by paddle, by the rules for what is to stay free.
+class Replay {
+ public:
+  Replay() {
+    for (int i = 0; i < kPathfinderSize; ++i) {
+      const int last = kPathfinderSize - 1;
+      fences_[{0, i}] = fences_[{last, i}] = fences_[{i, 0}] = fences_[{i, last}] = 1;
+    }
+  }
+
+  // A paddle after the first has room, and the one before it is fenced then.
+  void Extend(const PathfinderPath& path, size_t i) {
+    const Paddle& paddle = PaddleOf(path, i);
+    ForPatch(path[i].place,
+             [&](PathfinderPoint p, size_t at) { EXPECT_LT(fences_[p] + paddle.fence[at], 1.8); });
+    Fence(path, i - 1);
+  }
+  void Fence(const PathfinderPath& path, size_t i) {
+    const Paddle& paddle = PaddleOf(path, i);
+    ForPatch(path[i].place, [&](PathfinderPoint p, size_t at) {
+      fences_[p] = std::max(fences_[p], static_cast<float>(paddle.fence[at]));
+    });
+  }
+  void ExpectFreeFootprint(const PlacedPaddle& first) {
+    const PaddleDirection& direction = Find(AllPaddleDirections().first, first.angle);
+    EXPECT_TRUE(direction.begins);
+    for (const PathfinderPoint offset : direction.footprint) {
+      const PathfinderPoint p = first.place + offset;
+      if (p.Inside()) {
+        EXPECT_LE(fences_[p], 0.3f);
+      }
+    }
+  }
+
+ private:
+  static const PaddleDirection& Find(const std::vector<PaddleDirection>& all, double angle) {
+    return *std::ranges::find(all, angle, &PaddleDirection::angle);
+  }
+  static const Paddle& PaddleOf(const PathfinderPath& path, size_t i) {
+    return i == 0 ? Find(AllPaddleDirections().first, path[i].angle).ahead
+                  : Find(AllPaddleDirections().next, path[i].angle).behind;
+  }
+
+  PathfinderGrid fences_;
+};
+
+TEST(Pathfinder, EveryPaddleHadRoomWhenItWasPlaced) {
+  for (int64_t index = 0; index < 100; ++index) {
+    const PathfinderScene scene = MakePathfinder(Length(14), index);
+    Replay replay;
+    for (size_t i = 1; i < 14; ++i) {
+      for (const PathfinderPath& path : scene.paths) replay.Extend(path, i);
+    }
+    replay.Fence(scene.paths[1], 13);
+    for (const PathfinderPath& path : scene.distractors) {
+      replay.ExpectFreeFootprint(path[0]);
+      for (size_t i = 1; i < path.size(); ++i) replay.Extend(path, i);
+      replay.Fence(path, path.size() - 1);
+    }
+  }
+}
+
 TEST(Pathfinder, PathsStayOffTheEdge) {
   for (int64_t i = 0; i < 50; ++i) {
     for (const PathfinderPath& path : MakePathfinder(Length(14), i).paths) {
