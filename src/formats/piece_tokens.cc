@@ -31,10 +31,8 @@ std::string WithBlanks(std::string_view piece) {
 }
 
 // Whether the library can't give back the character of `length` bytes that `text` begins with: what
-// is no UTF-8, the character it takes for a blank, and the zero byte, its tables' end mark.
-bool IsRaw(std::string_view text, size_t length) {
-  return length == 0 || text[0] == '\0' || text.starts_with(kBlank);
-}
+// is no UTF-8, and the character it takes for a blank.
+bool IsRaw(std::string_view text, size_t length) { return length == 0 || text.starts_with(kBlank); }
 
 int32_t FindPiece(const sentencepiece::SentencePieceProcessor& processor,
                   std::initializer_list<std::string_view> names) {

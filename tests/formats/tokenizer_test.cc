@@ -267,6 +267,10 @@ TEST(Tokenizer, ALineOfAnyLengthIsEncodedAsItsWordsAre) {
   const Tokens tokens = foreign.Encode(line);
   expected.resize(tokens.size());
   EXPECT_EQ(tokens, expected);
+  // One that keeps blanks as they are.
+  const Tokenizer keeping =
+      Tokenizer::SentencePiece(ForeignModel({{"remove_extra_whitespaces", "false"}}));
+  EXPECT_EQ(keeping.Decode(keeping.Encode(line)), line);
 }
 
 TEST(Tokenizer, ModelsFromElsewhereAreUsedAsTheirLibraryDoes) {
@@ -282,6 +286,9 @@ TEST(Tokenizer, ModelsFromElsewhereAreUsedAsTheirLibraryDoes) {
       EXPECT_EQ(foreign.Decode(foreign.Encode(line)), processor.DecodeIds(ids)) << line;
     }
   }
+  Tokens begun = {foreign.special().begin};
+  foreign.Encode("the", begun);
+  EXPECT_EQ(foreign.Decode(begun), "the");
   // No piece for a line's end: it is the end.
   EXPECT_EQ(foreign.Encode("\n"), Tokens{2});
   EXPECT_EQ(foreign.Decode(foreign.Encode("the attention\n\nof  a\n")), "the attention\n\nof a\n");
@@ -297,6 +304,9 @@ TEST(Tokenizer, ALineEndIsAByteOrUnknownWhereAModelHasNoBetter) {
   ASSERT_EQ(bytes.Encode("\n").size(), 1u);
   EXPECT_EQ(bytes.Piece(bytes.Encode("\n")[0]), "<0x0A>");
   EXPECT_EQ(bytes.Decode(bytes.Encode("the\n of\n")), "the\nof\n");
+  // A blank that is written as a byte is none that was thought of.
+  const int32_t newline = bytes.Encode("\n")[0];
+  EXPECT_EQ(bytes.Decode(Tokens{newline + ' ' - '\n'}), " ");
   const Tokenizer without = Tokenizer::SentencePiece(
       ForeignModel({{"eos_id", "-1"}, {"user_defined_symbols", "[SEP],[MASK]"}}));
   EXPECT_EQ(without.special().end, -1);
