@@ -171,18 +171,19 @@ TEST(NGrams, ALongerMemoryFitsAPatternBetter) {
 }
 
 TEST(NGrams, GramsThatDoNotFitIntoOneBatchAreMerged) {
-  // 40 tokens that cycle, past the 2^24 grams that are sorted at a time: each follows one other.
-  Tokens text(1 << 20);
-  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>(i % 40);
-  NGramModel model(41, 2);
-  for (int i = 0; i < 17; ++i) model.Count(text);
+  // 2^24 grams are sorted at a time, which are 12 of one text and 4 of the other. Of the latter one
+  // more follows, and a third.
+  Tokens ones(1 << 20), twos(1 << 20);
+  for (size_t i = 1; i < ones.size(); i += 2) ones[i] = 1, twos[i] = 2;
+  NGramModel model(5, 2);
+  for (int i = 0; i < 12; ++i) model.Count(ones);
+  for (int i = 0; i < 5; ++i) model.Count(twos);
+  model.Count(Tokens{3, 0});
   model.Finish();
-  const Tokens before = {5};
-  // 17 * 2^20 / 40 times, discounted by 1.5; and 41 tokens share what is left.
-  const double seen = 17 * std::floor((text.size() - 6) / 40.0 + 1);
-  EXPECT_NEAR(std::exp(model.LogProbability(before, 6)), 1, 3 / seen);
-  EXPECT_LT(model.LogProbability(before, 7), std::log(1e-4));
-  EXPECT_LT(model.LogProbability(before, 40), model.LogProbability(before, 7));
+  EXPECT_NEAR(std::exp(model.LogProbability(Tokens{0}, 1)), 12.0 / 17, 1e-5);
+  EXPECT_NEAR(std::exp(model.LogProbability(Tokens{0}, 2)), 5.0 / 17, 1e-5);
+  EXPECT_GT(model.LogProbability(Tokens{3}, 0), std::log(0.5));
+  EXPECT_LT(model.LogProbability(Tokens{0}, 4), std::log(1e-6));
 }
 
 TEST(NGrams, WithoutTextAllTokensAreAlike) {
