@@ -46,6 +46,18 @@ TEST_F(SentencePieceModelTest, TraitsAreThoseOfTheTraining) {
   EXPECT_FALSE(foreign.Lossless());
 }
 
+TEST_F(SentencePieceModelTest, EveryTraitCountsForWhatIsLossless) {
+  const SentencePieceTraits own = ReadTraits(LosslessModel(), "model");
+  for (bool SentencePieceTraits::*const trait :
+       {&SentencePieceTraits::byte_pieces, &SentencePieceTraits::normalises,
+        &SentencePieceTraits::blank_before, &SentencePieceTraits::removes_blanks,
+        &SentencePieceTraits::escapes_blanks}) {
+    SentencePieceTraits changed = own;
+    changed.*trait = !(own.*trait);
+    EXPECT_FALSE(changed.Lossless());
+  }
+}
+
 TEST_F(SentencePieceModelTest, AModelCutOffAnywhereIsRefused) {
   const std::string model = LosslessModel();
   for (size_t size = 0; size < model.size(); ++size) {
