@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kBlank = "\xE2\x96\x81";  // U+2581, a blank within a piece
 
-// SentencePiece needs some 60 bytes of memory for a byte of a line, and there are texts of 100 MB
+// SentencePiece needs some 70 bytes of memory for a byte of a line, and there are texts of 100 MB
 // in one line: what is longer than this is cut.
 constexpr size_t kLongLine = 1 << 16;
 
