@@ -1,10 +1,19 @@
-// The subcommands of `cosformer` that stand alone; those of bench are in bench.h.
+// The subcommands, each in its file; those of bench are in bench.h.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace cosformer::cli {
 
+// Of `cosformer`.
+void AddData(CLI::App& app);
 void AddPlot(CLI::App& app);
+// Hands the command line of train and eval, as it stands, to cosformer-train.
+void AddTrainingElsewhere(CLI::App& app, char** argv);
+
+// Of `cosformer-train`: programs of their own, with options that a recipe can hold. They take the
+// command line from their own name on.
+int RunTrain(int argc, char** argv);
+int RunEval(int argc, char** argv);
 
 }  // namespace cosformer::cli

@@ -9,10 +9,17 @@ int main(int argc, char** argv) {
       "cosformer");
   app.set_version_flag("--version", "cosformer " COSFORMER_VERSION);
   app.require_subcommand(1);
-  app.footer("\nExample: cosformer bench attention --lengths 512,4096 --plot attention.svg");
+  app.footer(R"(
+Examples
+  cosformer train --data my.txt --minutes 30
+  cosformer eval runs/lm-cosformer
+  cosformer plot runs/*
+  cosformer bench attention --lengths 512,4096 --plot attention.svg)");
+  cosformer::cli::AddTrainingElsewhere(app, argv);
+  cosformer::cli::AddData(app);
+  cosformer::cli::AddPlot(app);
   CLI::App* bench = cosformer::cli::AddBench(app);
   cosformer::cli::AddAttentionBench(*bench);
   cosformer::cli::AddModelBenchElsewhere(*bench, argv);
-  cosformer::cli::AddPlot(app);
   return cosformer::cli::RunProgram(app, argc, argv);
 }

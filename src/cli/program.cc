@@ -8,6 +8,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cosformer/error.h"
@@ -23,7 +24,7 @@ int Fail(int code, const std::string& sentence) {
 // The subcommand that was given, as the user would type it: "cosformer bench attention".
 std::string CommandOf(const CLI::App& app) {
   const CLI::App* innermost = &app;
-  std::string command = "cosformer";
+  std::string command = app.get_name();
   while (!innermost->get_subcommands().empty()) {
     innermost = innermost->get_subcommands().front();
     command += " " + innermost->get_name();
@@ -41,9 +42,10 @@ std::string Complaint(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("\"{}\" is not known here", option != unknown.end() ? *option : unknown[0]);
 }
 
-int Parse(CLI::App& app, int argc, char** argv) {
+int Parse(CLI::App& app, std::vector<std::string> words) {
   try {
-    app.parse(argc, argv);
+    std::reverse(words.begin(), words.end());  // as CLI11 takes them
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return Fail(2, fmt::format("{} (see {} --help)", Complaint(app, error), CommandOf(app)));
@@ -54,8 +56,12 @@ int Parse(CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int RunProgram(CLI::App& app, int argc, char** argv) {
+  return RunProgram(app, std::vector<std::string>(argv + 1, argv + argc));
+}
+
+int RunProgram(CLI::App& app, std::vector<std::string> words) {
   try {
-    return Parse(app, argc, argv);
+    return Parse(app, std::move(words));
   } catch (const Error& error) {
     return Fail(1, error.what());
   } catch (const std::bad_alloc&) {

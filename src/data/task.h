@@ -37,8 +37,8 @@ struct RawExample {
   std::string second{};  // where the task has pairs
   std::string label{};   // where it has classes
   // Where it stands, for errors.
-  std::string_view file{};  // only until the function that took the example returns
-  int64_t line = 0;         // or the record of a binary file, both from 1; 0: the whole file
+  std::string file{};
+  int64_t line = 0;  // or the record of a binary file, both from 1; 0: the whole file
 };
 using Take = std::function<void(RawExample)>;
 

@@ -1,13 +1,11 @@
 #include "data/tokenizer_training.h"
 
 #include <fmt/format.h>
-#include <sentencepiece_trainer.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +13,7 @@
 
 #include "cosformer/error.h"
 #include "data/line_sample.h"
+#include "formats/sentencepiece_library.h"
 #include "formats/utf8.h"
 #include "formats/word_tokens.h"
 #include "report/units.h"
@@ -60,24 +59,6 @@ size_t SampleBytes(int64_t vocabulary) {
 
 // The sums over the threads depend on their number, and so would the model.
 constexpr int kThreads = 2;
-
-// The lines of the sample and a blank, so that there always is a character to learn: the trainer
-// ends the process where it finds none, as in a text of nothing but tabs.
-class SampleIterator : public sentencepiece::SentenceIterator {
- public:
-  explicit SampleIterator(const LineSample& sample) : lines_(sample.lines()) {}
-  bool done() const override { return at_ > lines_.size(); }
-  void Next() override { ++at_; }
-  const std::string& value() const override {
-    return at_ < lines_.size() ? lines_[at_].text : blank_;
-  }
-  sentencepiece::util::Status status() const override { return {}; }
-
- private:
-  std::span<const LineSample::Line> lines_;
-  std::string blank_ = " ";
-  size_t at_ = 0;
-};
 
 // The number behind `mark` in the trainer's sentence.
 std::optional<int64_t> NumberAfter(const std::string& sentence, std::string_view mark) {
@@ -163,11 +144,18 @@ Tokenizer TrainSentencePiece(const TextStream& text, int64_t vocabulary) {
       {"user_defined_symbols", "\n"},
       {"minloglevel", "2"},  // errors
   };
-  SampleIterator lines(sample);
+  // A blank comes after the lines, so that there always is a character to learn: the trainer ends
+  // the process where it finds none, as in a text of nothing but tabs.
+  const std::string blank = " ";
+  size_t at = 0;
+  const auto next = [&]() -> const std::string* {
+    const size_t line = at++;
+    const size_t count = sample.lines().size();
+    return line < count ? &sample.lines()[line].text : line == count ? &blank : nullptr;
+  };
   std::string model;
-  const auto status = sentencepiece::SentencePieceTrainer::Train(options, &lines, &model);
-  if (!status.ok()) {
-    const std::string sentence = status.message();
+  const std::string sentence = SentencePiece().Train(options, next, model);
+  if (!sentence.empty()) {
     if (const auto most = NumberAfter(sentence, "Please set it to a value <= ")) {
       throw Error(
           fmt::format("the text does not support a vocabulary of {} pieces; ask for at most {}",

@@ -1,4 +1,4 @@
-// Whether a text is UTF-8, and where it first is not.
+// Texts of files: their places, and where they are not UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,6 @@
 namespace cosformer::data {
 
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-// The offset of the first byte that begins no character (overlong forms, surrogates and what lies
-// beyond U+10FFFF are none, nor is a character that the end cuts short); text.size() if there is
-// none.
-size_t FindInvalidUtf8(std::string_view text);
 
 // The largest offset of at most `most` that does not lie within a character. Where that would be 0,
 // or there is no UTF-8 around it, `most` itself. At least `most` bytes must be there.

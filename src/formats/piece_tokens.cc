@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <initializer_list>
 #include <utility>
 
@@ -34,11 +33,9 @@ std::string WithBlanks(std::string_view piece) {
 // is no UTF-8, and the character it takes for a blank.
 bool IsRaw(std::string_view text, size_t length) { return length == 0 || text.starts_with(kBlank); }
 
-int32_t FindPiece(const sentencepiece::SentencePieceProcessor& processor,
-                  std::initializer_list<std::string_view> names) {
+int32_t FindPiece(const PieceProcessor& processor, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
-    const int token = processor.PieceToId(name);  // unknown's when there is no such piece
-    if (token >= 0 && processor.IdToPiece(token) == name) return token;
+    if (const int32_t token = processor.Find(name); token >= 0) return token;
   }
   return -1;
 }
@@ -47,31 +44,24 @@ int32_t FindPiece(const sentencepiece::SentencePieceProcessor& processor,
 
 PieceTokens::PieceTokens(std::string model, const std::string& where)
     : model_(std::move(model)), traits_(ReadTraits(model_, where)) {
-  auto processor = std::make_unique<sentencepiece::SentencePieceProcessor>();
-  std::string reason;
-  try {
-    const auto status = processor->LoadFromSerializedProto(model_);
-    if (!status.ok()) reason = status.message();
-  } catch (const std::exception& error) {  // from the trie, for pieces it can't hold
-    reason = error.what();
-  }
+  const std::string reason = SentencePiece().Load(model_, processor_);
   if (!reason.empty()) {
     throw Error(fmt::format("{} is no SentencePiece model that can be used: {}", where, reason));
   }
-  special_ = {.unknown = processor->unk_id(),
-              .begin = processor->bos_id(),
-              .end = processor->eos_id(),
-              .separator = FindPiece(*processor, {"<sep>", "[SEP]"}),
-              .mask = FindPiece(*processor, {"<mask>", "[MASK]"})};
-  newline_ = FindPiece(*processor, {"\n", "<0x0A>"});
+  special_ = {.unknown = processor_->unknown(),
+              .begin = processor_->begin(),
+              .end = processor_->end(),
+              .separator = FindPiece(*processor_, {"<sep>", "[SEP]"}),
+              .mask = FindPiece(*processor_, {"<mask>", "[MASK]"})};
+  newline_ = FindPiece(*processor_, {"\n", "<0x0A>"});
   if (newline_ < 0) newline_ = special_.end >= 0 ? special_.end : special_.unknown;
 
   if (traits_.byte_pieces) byte_tokens_.resize(256);
-  text_.resize(static_cast<size_t>(processor->GetPieceSize()));
+  text_.resize(static_cast<size_t>(processor_->size()));
   for (int32_t token = 0; token < size(); ++token) {
-    const std::string& piece = processor->IdToPiece(token);
+    const std::string& piece = processor_->Piece(token);
     std::string& text = text_[static_cast<size_t>(token)];
-    if (processor->IsByte(token)) {
+    if (processor_->IsByte(token)) {
       const int byte = std::stoi(piece.substr(3, 2), nullptr, 16);  // <0x0A>
       byte_tokens_[static_cast<size_t>(byte)] = token;
       text = static_cast<char>(byte);
@@ -79,12 +69,11 @@ PieceTokens::PieceTokens(std::string model, const std::string& where)
       text = '\n';
     } else if (token == special_.unknown) {
       text = piece;
-    } else if (!processor->IsControl(token) && token != special_.separator &&
+    } else if (!processor_->IsControl(token) && token != special_.separator &&
                token != special_.mask) {
       text = WithBlanks(piece);
     }
   }
-  processor_ = std::move(processor);
 }
 
 void PieceTokens::Encode(std::string_view text, std::vector<int32_t>& tokens) const {
@@ -126,7 +115,7 @@ void PieceTokens::EncodeLine(std::string_view line, std::vector<int32_t>& tokens
 void PieceTokens::EncodeLong(std::string_view text, std::vector<int32_t>& tokens) const {
   while (!text.empty()) {
     const size_t cut = CutLength(text, kLongLine);
-    const std::vector<int> part = processor_->EncodeAsIds(text.substr(0, cut));
+    const std::vector<int> part = processor_->Encode(text.substr(0, cut));
     tokens.insert(tokens.end(), part.begin(), part.end());
     text.remove_prefix(cut);
     if (traits_.blank_before && text.starts_with(' ')) text.remove_prefix(1);
@@ -149,7 +138,7 @@ std::string PieceTokens::Decode(std::span<const int32_t> tokens) const {
 }
 
 std::string PieceTokens::Piece(int32_t token) const {
-  const std::string& piece = processor_->IdToPiece(token);
+  const std::string& piece = processor_->Piece(token);
   return piece == "\n" ? "\\n" : piece;
 }
 

@@ -1,8 +1,6 @@
 // SentencePiece's pieces, line by line, so that a text of many lines comes back as it was.
 #pragma once
 
-#include <sentencepiece_processor.h>
-
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -10,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/sentencepiece_library.h"
 #include "formats/sentencepiece_model.h"
 #include "formats/tokenizer.h"
 
@@ -34,8 +33,7 @@ class PieceTokens {
 
   std::string model_;
   SentencePieceTraits traits_;
-  // Behind a pointer, since it can't be moved.
-  std::unique_ptr<const sentencepiece::SentencePieceProcessor> processor_;
+  std::unique_ptr<const PieceProcessor> processor_;
   SpecialTokens special_;
   int32_t newline_ = -1;
   std::vector<int32_t> byte_tokens_;  // [256] where the model has byte pieces

@@ -1,6 +1,7 @@
 #include "formats/utf8.h"
 
 #include <cstdint>
+#include <cstring>
 
 namespace cosformer {
 
@@ -32,13 +33,23 @@ size_t Utf8Length(std::string_view text) {
   return length;
 }
 
-bool IsUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t length = Utf8Length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
+size_t FindInvalidUtf8(std::string_view text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    // Most text is ASCII: eight bytes at a time.
+    uint64_t eight;
+    if (text.size() - i >= sizeof eight) {
+      std::memcpy(&eight, text.data() + i, sizeof eight);
+      if ((eight & 0x8080808080808080u) == 0) {
+        i += sizeof eight;
+        continue;
+      }
+    }
+    const size_t length = Utf8Length(text.substr(i));
+    if (length == 0) return i;
+    i += length;
   }
-  return true;
+  return i;
 }
 
 size_t CutLength(std::string_view text, size_t length) {

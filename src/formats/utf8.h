@@ -9,7 +9,11 @@ namespace cosformer {
 
 // Bytes of the character that `text` begins with; 0 when it does not begin with one.
 size_t Utf8Length(std::string_view text);
-bool IsUtf8(std::string_view text);
+// The offset of the first byte that begins no character (overlong forms, surrogates and what lies
+// beyond U+10FFFF are none, nor is a character that the end cuts short); text.size() if there is
+// none.
+size_t FindInvalidUtf8(std::string_view text);
+inline bool IsUtf8(std::string_view text) { return FindInvalidUtf8(text) == text.size(); }
 
 // Where to cut a long text: before the first blank at or after `length`; or, where there is none up
 // to twice that, there, between two characters. Its whole size when it is no longer than that.

@@ -96,7 +96,8 @@ void Copy(torch::nn::Module& module, const SafetensorsFile& file,
 
 }  // namespace
 
-void SaveWeights(torch::nn::Module& module, const std::string& path) {
+void SaveWeights(torch::nn::Module& module, const std::string& path,
+                 std::map<std::string, std::string> metadata) {
   std::vector<TensorEntry> entries;
   std::vector<Tensor> kept;  // what the entries point into
   for (const auto& [name, tensor] : TensorsOf(module)) {
@@ -108,7 +109,8 @@ void SaveWeights(torch::nn::Module& module, const std::string& path) {
                        {static_cast<const std::byte*>(dense.data_ptr()), dense.nbytes()}});
   }
   // The key that the ecosystem's readers look for.
-  WriteSafetensors(path, entries, {{"format", "pt"}});
+  metadata["format"] = "pt";
+  WriteSafetensors(path, entries, metadata);
 }
 
 void LoadWeights(torch::nn::Module& module, const std::string& path) {

@@ -1,6 +1,7 @@
 // A model as a directory: config.json and model.safetensors.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,9 @@ struct LoadReport {
 // pre-trained model with another head. Throws Error when nothing matches.
 LoadReport LoadMatching(ModelImpl& model, const std::string& directory);
 
-// The weights alone.
-void SaveWeights(torch::nn::Module& module, const std::string& path);
+// The weights alone; the metadata are texts that go with them.
+void SaveWeights(torch::nn::Module& module, const std::string& path,
+                 std::map<std::string, std::string> metadata = {});
 void LoadWeights(torch::nn::Module& module, const std::string& path);
 
 }  // namespace cosformer

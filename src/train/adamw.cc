@@ -29,7 +29,7 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options) : 
       if (parameter.scalar_type() != torch::kFloat32 || !parameter.is_contiguous()) {
         throw Error("optimiser: parameters must be float32 and contiguous");
       }
-      slots_.push_back({parameter, {}, {}, group.lr_scale, group.decay});
+      slots_.push_back({parameter, {}, group.lr_scale, group.decay});
     }
   }
 }
@@ -53,9 +53,9 @@ void AdamW::Step(double lr) {
   for (Slot& slot : slots_) {
     const Tensor gradient = slot.parameter.grad();
     if (!gradient.defined()) continue;
-    if (!slot.mean.defined()) {
-      slot.mean = torch::zeros_like(slot.parameter);
-      slot.square = torch::zeros_like(slot.parameter);
+    if (!slot.moments.mean.defined()) {
+      slot.moments.mean = torch::zeros_like(slot.parameter);
+      slot.moments.square = torch::zeros_like(slot.parameter);
     }
     const Tensor dense = gradient.contiguous();
     AdamWStep step;
@@ -67,8 +67,8 @@ void AdamW::Step(double lr) {
     step.step = steps_;
     step.gradient_scale = gradient_scale_;
     AdamWUpdate(slot.parameter.data_ptr<float>(), dense.data_ptr<float>(),
-                slot.mean.data_ptr<float>(), slot.square.data_ptr<float>(), slot.parameter.numel(),
-                step, at::get_num_threads());
+                slot.moments.mean.data_ptr<float>(), slot.moments.square.data_ptr<float>(),
+                slot.parameter.numel(), step, at::get_num_threads());
     slot.parameter.unsafeGetTensorImpl()->bump_version();
   }
   gradient_scale_ = 1;
@@ -76,6 +76,27 @@ void AdamW::Step(double lr) {
 
 void AdamW::ZeroGradients() {
   for (Slot& slot : slots_) slot.parameter.mutable_grad() = Tensor();
+}
+
+std::vector<AdamW::Moments> AdamW::moments() const {
+  std::vector<Moments> all;
+  for (const Slot& slot : slots_) all.push_back(slot.moments);
+  return all;
+}
+
+void AdamW::Restore(int64_t steps, const std::vector<Moments>& moments) {
+  const auto fits = [](const Slot& slot, const Tensor& moment) {
+    return !moment.defined() || (moment.sizes() == slot.parameter.sizes() &&
+                                 moment.scalar_type() == torch::kFloat32 && moment.is_contiguous());
+  };
+  bool all_fit = moments.size() == slots_.size();
+  for (size_t i = 0; all_fit && i < slots_.size(); ++i) {
+    all_fit = fits(slots_[i], moments[i].mean) && fits(slots_[i], moments[i].square) &&
+              moments[i].mean.defined() == moments[i].square.defined();
+  }
+  if (!all_fit) throw Error("optimiser: its state is of other parameters than these");
+  for (size_t i = 0; i < slots_.size(); ++i) slots_[i].moments = moments[i];
+  steps_ = steps;
 }
 
 }  // namespace cosformer

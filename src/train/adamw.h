@@ -43,9 +43,19 @@ class AdamW {
 
   int64_t steps() const { return steps_; }
 
+  // What it remembers of the gradients, a parameter in the order of the groups; undefined before
+  // the first gradient.
+  struct Moments {
+    torch::Tensor mean, square;
+  };
+  std::vector<Moments> moments() const;
+  // Goes on from there. Throws Error when they are not of these parameters.
+  void Restore(int64_t steps, const std::vector<Moments>& moments);
+
  private:
   struct Slot {
-    torch::Tensor parameter, mean, square;  // the two moments are made with the first gradient
+    torch::Tensor parameter;
+    Moments moments;
     double lr_scale;
     bool decay;
   };

@@ -7,7 +7,7 @@
 
 #include "cosformer/error.h"
 #include "data/tasks/reading.h"
-#include "data/utf8.h"
+#include "formats/utf8.h"
 
 namespace cosformer::data {
 namespace {

@@ -1,4 +1,5 @@
 #include "data/utf8.h"
+#include "formats/utf8.h"
 
 #include <gtest/gtest.h>
 

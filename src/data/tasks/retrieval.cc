@@ -13,6 +13,7 @@
 #include "data/tasks/bytes_literal.h"
 #include "data/tasks/tasks.h"
 #include "data/utf8.h"
+#include "formats/utf8.h"
 
 namespace cosformer::data {
 namespace {

@@ -1,0 +1,151 @@
+#include "cli/model_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cosformer/error.h"
+#include "formats/json.h"
+#include "runs/run_directory.h"
+#include "train/objective.h"
+
+namespace cosformer::cli {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+// A name, names with commas (one a layer), or JSON as config.json has it.
+json ParseNames(const std::string& text, const char* option) {
+  if (text.starts_with('{') || text.starts_with('[')) return ParseJson(text, option);
+  if (text.find(',') == std::string::npos) return text;
+  json list = json::array();
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    list.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return list;
+}
+
+}  // namespace
+
+template <class T>
+void ModelOptions::Add(const char* option, const char* key, T& value, const char* help) {
+  CLI::Option* added = app_.add_option(option, value, help)->group("Model");
+  keys_.push_back({key, added, [&value, option]() -> json {
+                     if constexpr (std::is_same_v<T, std::string>) {
+                       return ParseNames(value, option);
+                     } else {
+                       return value;
+                     }
+                   }});
+}
+
+ModelOptions::ModelOptions(CLI::App& app, ModelArguments& arguments)
+    : app_(app), arguments_(arguments) {
+  app.add_option(
+         "--from", arguments.from,
+         "A trained model (or run) to begin with: its shape, its tokenizer, and the weights "
+         "that fit")
+      ->group("Model");
+  app.add_option("--config", arguments.config, "A config.json to begin with")->group("Model");
+  Add("--attention", "attention", arguments.attention,
+      "A system, one a layer with commas between, or JSON with options; see cosformer bench model "
+      "--help");
+  Add("--layers", "layers", arguments.layers, "Layers");
+  Add("--width", "width", arguments.width, "Width");
+  Add("--heads", "heads", arguments.heads, "Heads");
+  Add("--kv-heads", "kv_heads", arguments.kv_heads, "Heads of keys and values; 0: as --heads");
+  Add("--head-dim", "head_dim", arguments.head_dim, "Dimension of a head; 0: width / heads");
+  Add("--hidden", "hidden", arguments.hidden, "Of the feed-forward network; 0: 4 times the width");
+  Add("--decoder-layers", "decoder_layers", arguments.decoder_layers,
+      "Encoder-decoder: layers of the decoder; 0: as --layers");
+  Add("--cross-attention", "cross_attention", arguments.cross_attention,
+      "Encoder-decoder: as --attention, from decoder to encoder");
+  Add("--positions", "positions", arguments.positions,
+      "none, learned, sinusoidal, rotary, spe-sine, spe-conv, or JSON with options");
+  Add("--norm", "norm", arguments.norm, "layer, rms");
+  Add("--norm-position", "norm_position", arguments.norm_position, "pre, post");
+  Add("--activation", "activation", arguments.activation, "gelu, relu, swiglu");
+  Add("--dropout", "dropout", arguments.dropout, "While training");
+  Add("--pool", "pool", arguments.pool, "Classes: mean, first, last");
+  Add("--loss", "loss", arguments.loss,
+      "Of tokens: cross-entropy, or one-vs-each (sampled, for large vocabularies)");
+  Add("--negatives", "negatives", arguments.negatives, "one-vs-each: sampled tokens; 0: 1024");
+  Add("--bias", "bias", arguments.bias, "true, false: biases in all layers");
+  Add("--tied-embeddings", "tied_embeddings", arguments.tied,
+      "true, false: the output layer has the weights of the embedding");
+  Add("--checkpointing", "checkpointing", arguments.checkpointing,
+      "true, false: compute activations again in the backward pass; less memory, more work");
+  Add("--input", "input", arguments.input,
+      "Images: tokens (an embedding a grey value), pixels or patches (linear)");
+  app.add_option("--patch", arguments.patch, "Images as patches: the side of one")->group("Model");
+}
+
+ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& data,
+                                 int64_t length) const {
+  const data::TaskDescription& description = task.description();
+  json object = json::object();
+  if (!arguments_.from.empty() && !arguments_.config.empty()) {
+    throw Error("--from and --config are both given; a model begins with one of them");
+  }
+  if (!arguments_.from.empty()) {
+    object =
+        ToJson(ReadConfig((fs::path(ModelDirectory(arguments_.from)) / "config.json").string()));
+  } else if (!arguments_.config.empty()) {
+    object = ReadJsonFile(arguments_.config);
+    if (!object.is_object()) {
+      throw Error(fmt::format("--config \"{}\" is {}; expected an object", arguments_.config,
+                              object.type_name()));
+    }
+  }
+  const bool based = !object.empty();
+  for (const Key& key : keys_) {
+    // Zero stands for what follows from the rest.
+    const json value = key.value();
+    if ((based && key.option->count() == 0) || value == json(0)) continue;
+    object[key.name] = value;
+  }
+  const bool image = description.image.height > 0;
+  const json input = object.value("input", json("tokens"));
+  const json input_kind = input.is_object() ? input.value("kind", json()) : input;
+  object["model"] = Name(KindFor(description.objective));
+  if (image && input_kind != "tokens") {
+    object["input"] = {{"kind", input_kind},
+                       {"height", description.image.height},
+                       {"width", description.image.width}};
+    if (input_kind == "patches") object["input"]["patch"] = arguments_.patch;
+    object.erase("vocabulary");
+  } else {
+    if (input_kind != "tokens") {
+      throw Error(fmt::format("--input is {}, but the task {} has no images", input_kind.dump(),
+                              description.name));
+    }
+    object["vocabulary"] = data.tokenizer.size();
+  }
+  const int64_t before = based && object.value("max_length", json(0)).is_number_integer()
+                             ? object.value("max_length", int64_t{0})
+                             : 0;
+  object["max_length"] = std::max(before, length);
+  // What other kinds of model have.
+  if (data.labels.empty()) {
+    for (const char* key : {"classes", "pool"}) object.erase(key);
+  } else {
+    object["classes"] = data.labels.size();
+    for (const char* key : {"loss", "negatives", "tied_embeddings"}) object.erase(key);
+  }
+  if (object.value("loss", json("cross-entropy")) == "cross-entropy") object.erase("negatives");
+  if (description.objective != data::Objective::kTranslate) {
+    for (const char* key : {"decoder_layers", "cross_attention"}) object.erase(key);
+  }
+  return ParseConfig(object, "the model");
+}
+
+std::string ModelDirectory(const std::string& path) {
+  const std::string inner = ModelPath(path);
+  return fs::exists(fs::path(inner) / "config.json") ? inner : path;
+}
+
+}  // namespace cosformer::cli

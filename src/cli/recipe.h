@@ -1,0 +1,16 @@
+// Recipes: files in TOML whose keys are the options of a subcommand.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace cosformer::cli {
+
+// Makes `--recipe FILE` an option of the program: what the command line says stands above what the
+// file says, and a key that is no option is an error.
+void AddRecipeOption(CLI::App& app);
+
+// The options of `app`, as they are now, as the text of a recipe.
+std::string RecipeOf(const CLI::App& app);
+
+}  // namespace cosformer::cli

@@ -1,0 +1,329 @@
+// `cosformer train`: options in, a run directory out.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/data_options.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "cli/program.h"
+#include "cli/recipe.h"
+#include "cosformer/error.h"
+#include "model/model_files.h"
+#include "report/files.h"
+#include "report/units.h"
+#include "runs/run_directory.h"
+#include "train/process.h"
+#include "train/trainer.h"
+
+namespace cosformer::cli {
+namespace {
+
+constexpr const char* kDescription =
+    R"(Trains a model on your data, and leaves it in a run directory with all that was used.
+
+Ctrl-C finishes the step, saves, and says how to go on; a run that goes on gives the same losses as
+one that was never stopped.)";
+
+constexpr const char* kExamples = R"(
+Examples
+  cosformer train --data my.txt --minutes 30
+  cosformer train --task classify --data SST-2 --length 64 --epochs 3
+  cosformer train --recipe recipes/quickstart.toml --data my.txt --attention softmax
+  cosformer train --task classify --data IMDB --from runs/masked --lr 1e-4
+  cosformer train --resume runs/lm-cosformer)";
+
+struct Arguments {
+  DataArguments data;
+  ModelArguments model;
+  TrainOptions train;
+  std::string schedule = NameOf(ScheduleKind::kCosine);
+  std::string out;
+  std::string resume;
+  std::string json;
+  int threads = 0;
+};
+
+void AddTrainOptions(CLI::App& app, Arguments& arguments) {
+  TrainOptions& train = arguments.train;
+  constexpr const char* kLoop = "Training";
+  constexpr const char* kRun = "Run";
+  app.add_option("--length", train.length, "Of a sequence, in tokens; 0: the task's")->group(kLoop);
+  app.add_option("--steps", train.steps, "Updates of the weights")->group(kLoop);
+  app.add_option("--minutes", train.minutes, "Without --steps: as many as fit into the time")
+      ->group(kLoop);
+  app.add_option("--epochs", train.epochs, "Without both: passes over the training examples")
+      ->group(kLoop);
+  app.add_option("--batch-tokens", train.batch_tokens,
+                 "Tokens that are computed together: as many sequences as fit, at least one")
+      ->group(kLoop);
+  app.add_option("--accumulate", train.accumulate, "So many of them make an update")->group(kLoop);
+  app.add_option("--lr", train.adamw.lr, "Learning rate at its peak")->group(kLoop);
+  app.add_option("--schedule", arguments.schedule, "constant, inverse-sqrt, cosine, polynomial")
+      ->group(kLoop);
+  app.add_option("--warmup", train.warmup, "Steps to the peak; -1: a twentieth of all")
+      ->group(kLoop);
+  app.add_option("--final-lr", train.final_share, "At the end, as part of the peak")->group(kLoop);
+  app.add_option("--power", train.power, "Of the polynomial schedule")->group(kLoop);
+  app.add_option("--beta1", train.adamw.beta1, "AdamW: memory of gradients")->group(kLoop);
+  app.add_option("--beta2", train.adamw.beta2, "AdamW: memory of their squares")->group(kLoop);
+  app.add_option("--epsilon", train.adamw.epsilon, "AdamW: least divisor")->group(kLoop);
+  app.add_option("--weight-decay", train.adamw.weight_decay, "AdamW: of matrices")->group(kLoop);
+  app.add_option("--clip", train.clip, "Longest gradient; 0: any")->group(kLoop);
+  app.add_option("--smoothing", train.smoothing, "Of the targets' probabilities")->group(kLoop);
+  app.add_option("--masked", train.masked, "Masked LM: part of the tokens to predict")
+      ->group(kLoop);
+  app.add_option("--seed", train.seed, "Of the weights, the order of the data, dropout and masks")
+      ->group(kLoop);
+  app.add_option("--out", arguments.out, "The run's directory; otherwise runs/TASK-ATTENTION")
+      ->group(kRun);
+  app.add_option("--resume", arguments.resume, "Go on with the run in this directory")
+      ->configurable(false)
+      ->group(kRun);
+  app.add_option("--eval-every", train.eval_every, "Steps; 0: ten times in the run")->group(kRun);
+  app.add_option("--eval-tokens", train.eval_tokens,
+                 "Of the validation split, spread over it; 0: all of it")
+      ->group(kRun);
+  app.add_option("--save-every", train.save_every, "Steps; 0: with every evaluation")->group(kRun);
+  app.add_option("--keep", train.keep, "Checkpoints to keep")->group(kRun);
+  app.add_option("--patience", train.patience,
+                 "Stop after so many evaluations without a better one; 0: never")
+      ->group(kRun);
+  app.add_option("--threads", arguments.threads, "Threads; 0: all cores")->group(kRun);
+  AddJsonOption(app, arguments.json);
+}
+
+void Check(const Arguments& arguments) {
+  const TrainOptions& train = arguments.train;
+  const auto require = [](bool holds, const char* option, auto value, const char* what) {
+    if (!holds) throw Error(fmt::format("{} is {}; it must be {}", option, value, what));
+  };
+  require(train.steps >= 0, "--steps", train.steps, "at least 1");
+  require(train.minutes >= 0, "--minutes", train.minutes, "more than 0");
+  require(train.epochs > 0 && train.epochs < 1e9, "--epochs", train.epochs, "more than 0");
+  require(train.length >= 0, "--length", train.length, "at least 2 tokens");
+  require(train.batch_tokens >= 1, "--batch-tokens", train.batch_tokens, "at least 1");
+  require(train.accumulate >= 1, "--accumulate", train.accumulate, "at least 1");
+  require(train.adamw.lr > 0, "--lr", train.adamw.lr, "more than 0");
+  require(train.clip >= 0, "--clip", train.clip, "0 or more");
+  require(train.smoothing >= 0 && train.smoothing < 1, "--smoothing", train.smoothing,
+          "from 0 to below 1");
+  require(train.eval_every >= 0, "--eval-every", train.eval_every, "0 or more");
+  require(train.eval_tokens >= 0, "--eval-tokens", train.eval_tokens, "0 or more");
+  require(train.save_every >= 0, "--save-every", train.save_every, "0 or more");
+  require(train.keep >= 1, "--keep", train.keep, "at least 1");
+  require(train.patience >= 0, "--patience", train.patience, "0 or more");
+  require(arguments.threads >= 0, "--threads", arguments.threads, "0 or more");
+  const auto beta = [&](const char* option, double value) {
+    require(value >= 0 && value < 1, option, value, "from 0 to below 1");
+  };
+  beta("--beta1", train.adamw.beta1);
+  beta("--beta2", train.adamw.beta2);
+  require(train.adamw.epsilon > 0, "--epsilon", train.adamw.epsilon, "more than 0");
+  require(train.adamw.weight_decay >= 0, "--weight-decay", train.adamw.weight_decay, "0 or more");
+}
+
+// The name of the attention, as part of a directory's name.
+std::string ShortName(const ModelConfig& config) {
+  const std::string first = config.attention.front().system;
+  for (const SystemConfig& layer : config.attention) {
+    if (layer.system != first) return "hybrid";
+  }
+  return first;
+}
+
+int64_t PeakBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+void PrintStart(const Arguments& arguments, const data::TaskData& data, ModelImpl& model) {
+  const data::Dataset& train = *data.train;
+  fmt::print(stderr, "{}: {} training examples, {} tokens; {}\n", arguments.data.task,
+             report::FormatInteger(train.examples()), report::FormatInteger(train.tokens()),
+             !data.valid
+                 ? "no validation split"
+                 : fmt::format("{} to validate on{}", report::FormatInteger(data.valid->examples()),
+                               data.held_out ? ", held out from them" : ""));
+  if (!data.labels.empty()) {
+    fmt::print(stderr, "{} classes; tokenizer: {} ({} tokens)\n", data.labels.size(),
+               Name(data.tokenizer.kind()), report::FormatInteger(data.tokenizer.size()));
+  } else {
+    fmt::print(stderr, "tokenizer: {} ({} tokens)\n", Name(data.tokenizer.kind()),
+               report::FormatInteger(data.tokenizer.size()));
+  }
+  fmt::print(stderr, "model: {} parameters, {} layers of width {}, {}\n",
+             report::FormatCount(static_cast<double>(model.ParameterCount())),
+             model.config().AttentionLayers(), model.config().width, ShortName(model.config()));
+  if (const std::string complaint = BlasComplaint(); !complaint.empty()) {
+    fmt::print(stderr, "warning: {}\n", complaint);
+  }
+}
+
+// Loads what fits of a pre-trained model, and says what did not.
+void BeginFrom(const std::string& from, ModelImpl& model) {
+  const LoadReport loaded = LoadMatching(model, ModelDirectory(from));
+  fmt::print(stderr, "from {}: {} of {} tensors", from, loaded.loaded.size(),
+             loaded.loaded.size() + loaded.kept.size() + loaded.differ.size());
+  if (!loaded.kept.empty()) fmt::print(stderr, "; new: {}", fmt::join(loaded.kept, ", "));
+  if (!loaded.differ.empty()) {
+    fmt::print(stderr, "; new, since {}", fmt::join(loaded.differ, "; "));
+  }
+  fmt::print(stderr, "\n");
+}
+
+std::string Figure(bool classes, double loss_or_accuracy) {
+  return classes ? fmt::format("accuracy {:.2f} %", 100 * loss_or_accuracy)
+                 : fmt::format("perplexity {:.2f} (loss {:.4f})", std::exp(loss_or_accuracy),
+                               loss_or_accuracy);
+}
+
+void PrintSummary(const Arguments& arguments, const TrainSummary& summary, bool classes,
+                  const ModelImpl& model) {
+  const std::string directory = arguments.out;
+  std::string text;
+  nlohmann::json json{
+      {"run", directory},
+      {"model", ModelPath(directory)},
+      {"finished", summary.signal == 0},
+      {"step", summary.step},
+      {"steps", summary.steps},
+      {"tokens", summary.tokens},
+      {"seconds", summary.seconds},
+      {"tokens_per_second", summary.tokens_per_second},
+      {"waited_for_data_seconds", summary.waited_seconds},
+      {"peak_bytes", PeakBytes()},
+      {"parameters", model.ParameterCount()},
+  };
+  if (summary.signal != 0) {
+    text += fmt::format(
+        "Stopped at step {} of {}, and saved. Go on with:\n  cosformer train --resume {}\n",
+        report::FormatInteger(summary.step), report::FormatInteger(summary.steps), directory);
+  } else {
+    text += summary.stopped_early
+                ? fmt::format("Stopped at step {} of {}: no better for {} evaluations.\n",
+                              report::FormatInteger(summary.step),
+                              report::FormatInteger(summary.steps), arguments.train.patience)
+                : fmt::format("Done: {} steps.\n", report::FormatInteger(summary.steps));
+  }
+  if (summary.best) {
+    text += fmt::format("  best      {} on the validation split, at step {}\n",
+                        Figure(classes, *summary.best), report::FormatInteger(summary.best_step));
+    json["best"] = {{"step", summary.best_step}, {classes ? "accuracy" : "loss", *summary.best}};
+    if (!classes) json["best"]["perplexity"] = std::exp(*summary.best);
+  }
+  if (summary.test) {
+    const Evaluation& test = *summary.test;
+    text +=
+        fmt::format("  test      {}\n", Figure(classes, classes ? test.Accuracy() : test.Loss()));
+    json["test"] = {{"loss", test.Loss()}};
+    if (classes) {
+      json["test"]["accuracy"] = test.Accuracy();
+    } else {
+      json["test"]["perplexity"] = std::exp(test.Loss());
+    }
+  }
+  text += fmt::format("  time      {}, {} tokens, {} tokens/s, waited for data {}\n",
+                      report::FormatDuration(summary.seconds),
+                      report::FormatCount(static_cast<double>(summary.tokens)),
+                      report::FormatCount(summary.tokens_per_second),
+                      report::FormatSeconds(summary.waited_seconds));
+  text += fmt::format("  memory    {} at its highest\n",
+                      report::FormatBytes(static_cast<double>(PeakBytes())));
+  if (summary.best || summary.signal == 0) {
+    text += fmt::format("  model     {}\n", ModelPath(directory));
+  }
+  PrintResults(text, json.dump(2) + "\n", arguments.json);
+}
+
+// Returns the signal that stopped it, or 0.
+int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) {
+  Check(arguments);
+  CheckJsonOutput(arguments.json);
+  TrainOptions& train = arguments.train;
+  train.schedule = ScheduleKindOf(arguments.schedule);
+  const bool resume = !arguments.resume.empty();
+  if (resume) {
+    arguments.out = arguments.resume;
+    if (Checkpoints(arguments.resume).empty()) {
+      throw Error(
+          fmt::format("\"{}\" has no checkpoint to go on from; it was stopped before the "
+                      "first: begin again without --resume",
+                      arguments.resume));
+    }
+  }
+  SetThreads(arguments.threads);
+  // A pre-trained model brings its tokenizer.
+  if (!arguments.model.from.empty() && arguments.data.prepare.tokenizer.empty()) {
+    arguments.data.prepare.tokenizer = ModelDirectory(arguments.model.from);
+  }
+  const data::Task& task = data::FindTask(arguments.data.task);
+  if (train.length == 0) train.length = task.description().length;
+  const data::TaskData data = PrepareData(arguments.data);
+  const ModelConfig config = model_options.Config(task, data, train.length);
+  if (arguments.out.empty()) {
+    arguments.out = fmt::format("runs/{}-{}", arguments.data.task, ShortName(config));
+  }
+  torch::manual_seed(train.seed);
+  Model model(config);
+  PrintStart(arguments, data, *model);
+  if (!arguments.model.from.empty() && !resume) BeginFrom(arguments.model.from, *model);
+
+  TrainJob job;
+  job.directory = arguments.out;
+  job.task = &task;
+  job.data = &data;
+  job.options = train;
+  job.resume = resume;
+  job.settled = [&](int64_t steps) {
+    arguments.train.steps = steps;
+    for (CLI::Option* option : app.get_options()) {
+      if (option->get_configurable() && option->count() == 0) option->capture_default_str();
+    }
+    report::WriteFile(RecipePath(arguments.out), RecipeOf(app));
+    WriteConfig((std::filesystem::path(ModelPath(arguments.out)) / kConfigFile).string(), config);
+  };
+  const TrainSummary summary = Train(job, model);
+  PrintSummary(arguments, summary, !data.labels.empty(), *model);
+  return summary.signal;
+}
+
+}  // namespace
+
+int RunTrain(int argc, char** argv) {
+  Arguments arguments;
+  arguments.train.length = 0;
+  CLI::App app(kDescription, "cosformer train");
+  app.footer(TaskList() + kExamples);
+  app.get_formatter()->column_width(32);
+  app.option_defaults()->always_capture_default();
+  AddRecipeOption(app);
+  AddDataOptions(app, arguments.data);
+  const ModelOptions model_options(app, arguments.model);
+  AddTrainOptions(app, arguments);
+  int signal = 0;
+  app.callback([&] { signal = Run(arguments, app, model_options); });
+
+  // A run that goes on does so by its own recipe.
+  std::vector<std::string> words(argv + 1, argv + argc);
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::string directory;
+    if (words[i] == "--resume" && i + 1 < words.size()) directory = words[i + 1];
+    if (words[i].starts_with("--resume=")) directory = words[i].substr(9);
+    if (directory.empty()) continue;
+    words.insert(words.end(), {"--recipe", RecipePath(directory)});
+    break;
+  }
+  const int code = RunProgram(app, words);
+  return code == 0 && signal != 0 ? 128 + signal : code;
+}
+
+}  // namespace cosformer::cli

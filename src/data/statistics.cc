@@ -1,0 +1,41 @@
+#include "data/statistics.h"
+
+#include <algorithm>
+
+namespace cosformer::data {
+
+SetStatistics StatisticsOf(const Dataset& set, int64_t classes, int64_t length) {
+  SetStatistics result;
+  result.examples = set.examples();
+  result.tokens = set.tokens();
+  result.bytes = set.info().bytes;
+  result.words = set.info().words;
+  if (result.examples == 0) return result;
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < set.examples(); ++i) {
+    int64_t sum = 0;
+    for (int64_t part = 0; part < set.info().parts; ++part) sum += set.Length(i, part);
+    lengths.push_back(sum);
+    result.cut += sum > length;
+  }
+  std::sort(lengths.begin(), lengths.end());
+  const auto at = [&](double share) {
+    return lengths[static_cast<size_t>(share * static_cast<double>(lengths.size() - 1))];
+  };
+  result.shortest = lengths.front();
+  result.median = at(0.5);
+  result.most = at(0.95);
+  result.longest = lengths.back();
+  result.mean = static_cast<double>(result.tokens) / static_cast<double>(result.examples);
+  if (!set.info().labelled) return result;
+  result.classes.resize(static_cast<size_t>(classes));
+  for (int64_t i = 0; i < set.examples(); ++i) {
+    ++result.classes.at(static_cast<size_t>(set.Label(i)));
+  }
+  result.majority =
+      static_cast<double>(*std::max_element(result.classes.begin(), result.classes.end())) /
+      static_cast<double>(result.examples);
+  return result;
+}
+
+}  // namespace cosformer::data

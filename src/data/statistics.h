@@ -1,0 +1,23 @@
+// What a set of examples is like: lengths, classes, and what guessing gives.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace cosformer::data {
+
+struct SetStatistics {
+  int64_t examples = 0, tokens = 0, bytes = 0, words = 0;
+  // Of an example, in tokens of all its texts.
+  int64_t shortest = 0, median = 0, most = 0 /* 95 % are no longer */, longest = 0;
+  double mean = 0;
+  int64_t cut = 0;               // examples longer than `length`
+  std::vector<int64_t> classes;  // examples of each
+  double majority = 0;           // share of the most frequent class; 0 without classes
+};
+
+SetStatistics StatisticsOf(const Dataset& set, int64_t classes, int64_t length);
+
+}  // namespace cosformer::data

@@ -1,0 +1,44 @@
+#include "formats/sentencepiece_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "cosformer/error.h"
+
+namespace cosformer {
+namespace {
+
+// The sanitizers can't watch what is bound so; their builds have no libtorch, and need it not.
+#if defined(COSFORMER_SANITIZED)
+constexpr int kHow = RTLD_NOW | RTLD_LOCAL;
+#else
+constexpr int kHow = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
+#endif
+
+// Found by the run path of the program, or by the system's.
+constexpr const char* kFile = "libcosformer_sentencepiece.so";
+
+const SentencePieceLibrary* Open() {
+  void* handle = dlopen(kFile, kHow);
+  if (handle == nullptr) {
+    throw Error(
+        fmt::format("SentencePiece can't be loaded ({}); {} belongs beside the program, and "
+                    "Debian's libsentencepiece0 under it",
+                    dlerror(), kFile));
+  }
+  using Entry = const SentencePieceLibrary*();
+  auto* entry = reinterpret_cast<Entry*>(dlsym(handle, "CosformerSentencePiece"));
+  if (entry == nullptr) {
+    throw Error(fmt::format("{} is of another version of cosformer; install it again", kFile));
+  }
+  return entry();
+}
+
+}  // namespace
+
+const SentencePieceLibrary& SentencePiece() {
+  static const SentencePieceLibrary* const library = Open();
+  return *library;
+}
+
+}  // namespace cosformer

@@ -1,0 +1,62 @@
+#include "formats/task_card.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cosformer/error.h"
+#include "formats/json.h"
+#include "formats/option_reader.h"
+#include "report/files.h"
+
+namespace cosformer {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kFormat = 1;
+
+std::string PathIn(const std::string& directory) {
+  return (std::filesystem::path(directory) / "task.json").string();
+}
+
+}  // namespace
+
+void WriteTaskCard(const std::string& directory, const TaskCard& card) {
+  json object{{"format", kFormat}, {"task", card.task}};
+  if (!card.labels.empty()) object["labels"] = card.labels;
+  if (card.pairs) object["pairs"] = true;
+  report::WriteFile(PathIn(directory),
+                    object.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+TaskCard ReadTaskCard(const std::string& directory) {
+  const std::string path = PathIn(directory);
+  const json object = ReadJsonFile(path);
+  OptionReader reader(object, fmt::format("\"{}\"", path));
+  if (const int64_t format = reader.Integer("format", 0, 1, INT64_MAX); format > kFormat) {
+    throw Error(
+        fmt::format("\"{}\" is of format {}, but this version reads up to {}; update cosformer",
+                    path, format, kFormat));
+  }
+  TaskCard card;
+  card.task = reader.Text("task", "");
+  card.pairs = reader.Flag("pairs", false);
+  if (const json* labels = reader.Find("labels")) {
+    if (!labels->is_array()) {
+      throw Error(fmt::format("\"{}\": \"labels\" is {}; expected a list of names", path,
+                              DescribeJson(*labels)));
+    }
+    for (const json& label : *labels) {
+      if (!label.is_string()) {
+        throw Error(
+            fmt::format("\"{}\": \"labels\" holds {}; expected names", path, DescribeJson(label)));
+      }
+      card.labels.push_back(label.get<std::string>());
+    }
+  }
+  reader.Done();
+  return card;
+}
+
+}  // namespace cosformer

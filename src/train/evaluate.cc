@@ -1,0 +1,95 @@
+#include "train/evaluate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "train/objective.h"
+
+namespace cosformer {
+namespace {
+
+// Evaluates in the block's scope, and leaves the model as it was.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(ModelImpl& model) : model_(model), training_(model.is_training()) {
+    model_.eval();
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+  ~EvaluationMode() { model_.train(training_); }
+
+ private:
+  ModelImpl& model_;
+  bool training_;
+};
+
+void Add(const LossResult& result, Evaluation& evaluation) {
+  if (result.counted == 0) return;
+  const auto count = static_cast<double>(result.counted);
+  evaluation.losses.push_back(result.loss.item<double>() * count);
+  evaluation.counts.push_back(count);
+  evaluation.correct = std::max<int64_t>(0, evaluation.correct) + result.correct;
+}
+
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+double Evaluation::LossSum() const { return std::accumulate(losses.begin(), losses.end(), 0.0); }
+
+int64_t Evaluation::Predictions() const {
+  return static_cast<int64_t>(std::accumulate(counts.begin(), counts.end(), 0.0));
+}
+
+double Evaluation::Loss() const {
+  return LossSum() / std::max(1.0, static_cast<double>(Predictions()));
+}
+
+Evaluation Evaluate(ModelImpl& model, const data::Dataset& set, data::BatchOptions options,
+                    int64_t tokens, const EvaluationProgress& progress) {
+  torch::NoGradGuard no_grad;
+  const EvaluationMode mode(model);
+  const auto begin = std::chrono::steady_clock::now();
+  options.shuffle = false;
+  const data::Batches batches(set, options);
+  const data::Batches::Plan plan = batches.PlanOf(0);
+  int64_t take = plan.batches();
+  if (tokens > 0) {
+    take = std::clamp<int64_t>((tokens + options.tokens - 1) / options.tokens, 1, take);
+  }
+  Evaluation evaluation;
+  for (int64_t i = 0; i < take; ++i) {
+    const data::Batch batch = batches.Make(plan, i * plan.batches() / take);
+    Add(EvaluationLoss(model, batch, options.objective), evaluation);
+    if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(take));
+  }
+  evaluation.seconds = SecondsSince(begin);
+  return evaluation;
+}
+
+Evaluation EvaluateCarried(ModelImpl& model, const data::Dataset& set, int64_t chunk,
+                           const EvaluationProgress& progress) {
+  torch::NoGradGuard no_grad;
+  const EvaluationMode mode(model);
+  const auto begin = std::chrono::steady_clock::now();
+  ModelStream stream = model.NewStream(1);
+  Evaluation evaluation;
+  std::vector<int64_t> numbers(static_cast<size_t>(chunk) + 1);
+  for (int64_t place = 0; place + 1 < set.tokens(); place += chunk) {
+    const int64_t count = std::min(chunk, set.tokens() - 1 - place);
+    set.Copy(place, count + 1, numbers.data());
+    const torch::Tensor all = torch::from_blob(numbers.data(), {1, count + 1}, torch::kInt64);
+    const torch::Tensor hidden = model.Step(all.narrow(1, 0, count).contiguous(), stream);
+    Add(model.FullCrossEntropy(hidden, all.narrow(1, 1, count).reshape({-1})), evaluation);
+    if (progress) {
+      progress(static_cast<double>(place + count) / static_cast<double>(set.tokens() - 1));
+    }
+  }
+  evaluation.seconds = SecondsSince(begin);
+  return evaluation;
+}
+
+}  // namespace cosformer

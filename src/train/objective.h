@@ -1,0 +1,23 @@
+// A batch, put to a model: tensors of it, and the loss of what it is to predict.
+#pragma once
+
+#include "data/batches.h"
+#include "model/model.h"
+
+namespace cosformer {
+
+// Makes of a model's config what the objective needs: the kind of model.
+ModelKind KindFor(data::Objective objective);
+
+// The mean loss over what the batch is to predict, as the model's config has it; with `smoothing`
+// of the targets, while training.
+LossResult TrainingLoss(ModelImpl& model, const data::Batch& batch, data::Objective objective,
+                        double smoothing);
+// The same in cross-entropy whatever the config says, without gradients: what perplexity is made
+// of.
+LossResult EvaluationLoss(ModelImpl& model, const data::Batch& batch, data::Objective objective);
+
+// Whether every layer of the model takes texts one after the other in one row.
+bool CanPack(const ModelConfig& config);
+
+}  // namespace cosformer

@@ -1,0 +1,377 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "cosformer/error.h"
+#include "data/loader.h"
+#include "formats/task_card.h"
+#include "model/model_files.h"
+#include "report/meter.h"
+#include "report/units.h"
+#include "runs/metrics.h"
+#include "runs/run_directory.h"
+#include "train/interrupt.h"
+#include "train/objective.h"
+#include "train/training_state.h"
+
+namespace cosformer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+bool HasClasses(data::Objective objective) {
+  return objective == data::Objective::kClassify || objective == data::Objective::kRetrieve;
+}
+
+// One run, from the first step of this session to the last.
+class Run {
+ public:
+  Run(const TrainJob& job, Model& model)
+      : job_(job),
+        options_(job.options),
+        model_(model),
+        objective_(job.task->description().objective),
+        batch_options_(
+            BatchOptionsFor(*job.task, job.data->tokenizer, model->config(), job.options)),
+        batches_(*job.data->train, batch_options_),
+        optimiser_(GroupsOf(*model), job.options.adamw),
+        lock_((CreateRunDirectory(job.directory), job.directory)) {
+    state_.data = job.data->train->info().checksum +
+                  (job.data->valid ? job.data->valid->info().checksum : "");
+    const std::vector<Checkpoint> checkpoints = Checkpoints(job.directory);
+    if (!checkpoints.empty()) {
+      if (!job.resume) {
+        throw Error(
+            fmt::format("\"{}\" holds a run already; go on with it: cosformer train "
+                        "--resume {}; or take another --out",
+                        job.directory, job.directory));
+      }
+      state_ = LoadTrainingState(checkpoints.back().path, model_, optimiser_, state_.data);
+      resumed_ = true;
+    }
+  }
+
+  TrainSummary Go() {
+    Settle();
+    PrepareModelDirectory();
+    if (job_.settled) job_.settled(state_.steps);
+    metrics_ =
+        std::make_unique<MetricsFile>(MetricsPath(job_.directory), resumed_ ? state_.step : -1);
+    begin_ = Clock::now();
+    earlier_seconds_ = state_.seconds;
+    if (resumed_) {
+      meter_.Line(fmt::format("going on from step {} of {}", report::FormatInteger(state_.step),
+                              report::FormatInteger(state_.steps)));
+    }
+    const Interrupt interrupt;
+    data::Loader loader(batches_, state_.place);
+    model_->train();
+    while (state_.step < state_.steps && !Exhausted()) {
+      Step(loader);
+      const bool last = state_.step == state_.steps;
+      const bool evaluated = last || state_.step % eval_every_ == 0;
+      if (evaluated) EvaluateNow();
+      if (evaluated || state_.step % save_every_ == 0 || interrupt.Signal() != 0) Save();
+      if (interrupt.Signal() != 0 && !last) {
+        summary_.signal = interrupt.Signal();
+        break;
+      }
+    }
+    meter_.Clear();
+    summary_.stopped_early = Exhausted() && state_.step < state_.steps;
+    summary_.waited_seconds = loader.waited_seconds();
+    if (summary_.signal == 0) Conclude();
+    return Summary();
+  }
+
+ private:
+  bool Exhausted() const { return options_.patience > 0 && state_.stale >= options_.patience; }
+
+  // How many steps there are, and how often there is something else to do.
+  void Settle() {
+    if (options_.steps > 0) {
+      state_.steps = options_.steps;
+    } else if (state_.steps == 0) {
+      const auto batches = static_cast<double>(batches_.PlanOf(0).batches());
+      state_.steps =
+          options_.minutes > 0
+              ? StepsIn(60 * options_.minutes)
+              : std::llround(options_.epochs * batches / static_cast<double>(options_.accumulate));
+    }
+    state_.steps = std::max<int64_t>(1, state_.steps);
+    eval_every_ = options_.eval_every > 0 ? options_.eval_every
+                                          : std::max<int64_t>(1, (state_.steps + 9) / 10);
+    save_every_ = options_.save_every > 0 ? options_.save_every : eval_every_;
+    schedule_.kind = options_.schedule;
+    schedule_.peak = options_.adamw.lr;
+    schedule_.warmup = options_.warmup >= 0 ? options_.warmup : (state_.steps + 19) / 20;
+    schedule_.steps = state_.steps;
+    schedule_.final_share = options_.final_share;
+    schedule_.power = options_.power;
+    schedule_.Check();
+  }
+
+  // As many steps as fit into the time, evaluations included. Judged by a few that leave no trace:
+  // the model's buffers and the random numbers are put back.
+  int64_t StepsIn(double seconds) {
+    constexpr int kProbes = 4;
+    report::Meter meter;
+    meter.Show(0, "measuring the speed");
+    const torch::Tensor random = TorchRandomState();
+    std::vector<torch::Tensor> buffers;
+    for (const torch::Tensor& buffer : model_->buffers()) buffers.push_back(buffer.clone());
+    const data::Batches::Plan plan = batches_.PlanOf(0);
+    model_->train();
+    int64_t tokens = 0;
+    Clock::time_point begin = Clock::now();
+    for (int probe = 0; probe <= kProbes; ++probe) {
+      if (probe == 1) begin = Clock::now();  // the first touches memory for all the others
+      const data::Batch batch = batches_.Make(plan, probe % plan.batches());
+      TrainingLoss(*model_, batch, objective_, options_.smoothing).loss.backward();
+      optimiser_.ZeroGradients();
+      if (probe > 0) tokens += batch.Tokens();
+    }
+    const double pass = SecondsSince(begin) / kProbes;
+    const double per_token = pass * kProbes / static_cast<double>(std::max<int64_t>(1, tokens));
+    {
+      torch::NoGradGuard no_grad;
+      size_t index = 0;
+      for (torch::Tensor& buffer : model_->buffers()) buffer.copy_(buffers[index++]);
+    }
+    SetTorchRandomState(random);
+    meter.Clear();
+    // An evaluation takes a third of the time of training on as many tokens.
+    double evaluations = 0;
+    if (job_.data->valid) {
+      const auto all = static_cast<double>(job_.data->valid->tokens());
+      const double each =
+          options_.eval_tokens > 0 ? std::min(all, static_cast<double>(options_.eval_tokens)) : all;
+      evaluations = 10 * each * per_token / 3;
+    }
+    const double rest = std::max(seconds - evaluations, seconds / 4);
+    return std::llround(rest / (pass * static_cast<double>(options_.accumulate)));
+  }
+
+  void PrepareModelDirectory() {
+    const std::string directory = ModelPath(job_.directory);
+    std::filesystem::create_directories(directory);
+    job_.data->tokenizer.Save(directory);
+    WriteTaskCard(directory, {job_.task->description().name, job_.data->labels,
+                              objective_ == data::Objective::kRetrieve ||
+                                  objective_ == data::Objective::kTranslate ||
+                                  job_.data->train->info().parts == 2});
+  }
+
+  // One update of the weights, from as many passes as are accumulated; each counts as its targets.
+  void Step(data::Loader& loader) {
+    const Clock::time_point begin = Clock::now();
+    std::vector<data::Batch> batches;
+    int64_t targets = 0, tokens = 0;
+    for (int64_t pass = 0; pass < options_.accumulate; ++pass) {
+      data::Loader::Loaded loaded = loader.Next();
+      state_.place = loaded.next;
+      targets += loaded.batch.Targets();
+      tokens += loaded.batch.Tokens();
+      batches.push_back(std::move(loaded.batch));
+    }
+    const double rate = schedule_.LearningRate(state_.step + 1);
+    double loss = 0;
+    int64_t correct = 0;
+    for (const data::Batch& batch : batches) {
+      const LossResult result = TrainingLoss(*model_, batch, objective_, options_.smoothing);
+      if (result.counted == 0) continue;
+      const double share = static_cast<double>(result.counted) / static_cast<double>(targets);
+      loss += result.loss.item<double>() * share;
+      correct += std::max<int64_t>(0, result.correct);
+      (batches.size() == 1 ? result.loss : result.loss * share).backward();
+    }
+    const double gradient = optimiser_.ClipGradients(options_.clip);
+    if (!std::isfinite(loss) || !std::isfinite(gradient)) Diverged(loss, gradient, rate);
+    optimiser_.Step(rate);
+    optimiser_.ZeroGradients();
+
+    ++state_.step;
+    state_.tokens += tokens;
+    const double seconds = SecondsSince(begin);
+    step_seconds_ += seconds;
+    step_tokens_ += tokens;
+    state_.seconds = earlier_seconds_ + SecondsSince(begin_);
+    metrics_->Add(TrainMetrics{state_.step, loss, rate, gradient, state_.tokens, state_.seconds,
+                               static_cast<double>(tokens) / seconds});
+    ShowStep(loss,
+             static_cast<double>(correct) / static_cast<double>(std::max<int64_t>(1, targets)),
+             rate);
+  }
+
+  // Means of the last steps, so that the eye can follow.
+  void ShowStep(double loss, double accuracy, double rate) {
+    constexpr double kKeep = 0.95;
+    const bool first = shown_steps_++ == 0;
+    shown_loss_ = first ? loss : kKeep * shown_loss_ + (1 - kKeep) * loss;
+    shown_accuracy_ = first ? accuracy : kKeep * shown_accuracy_ + (1 - kKeep) * accuracy;
+    const std::string figure = HasClasses(objective_)
+                                   ? fmt::format("accuracy {:.1f} %", 100 * shown_accuracy_)
+                                   : fmt::format("perplexity {:.1f}", std::exp(shown_loss_));
+    meter_.Show(
+        static_cast<double>(state_.step) / static_cast<double>(state_.steps),
+        fmt::format("step {} of {}  loss {:.3f}  {}  lr {:.1e}  {} tokens/s",
+                    report::FormatInteger(state_.step), report::FormatInteger(state_.steps),
+                    shown_loss_, figure, rate,
+                    report::FormatCount(static_cast<double>(step_tokens_) / step_seconds_)));
+  }
+
+  [[noreturn]] void Diverged(double loss, double gradient, double rate) {
+    meter_.Clear();
+    const std::vector<Checkpoint> checkpoints = Checkpoints(job_.directory);
+    const std::string back =
+        checkpoints.empty()
+            ? "there is no checkpoint yet: begin again"
+            : fmt::format(
+                  "the last checkpoint is of step {}: go on from it with --resume {} and "
+                  "one of these",
+                  report::FormatInteger(checkpoints.back().step), job_.directory);
+    throw Error(fmt::format(
+        "at step {} the loss is {} and its gradient {}, at a learning rate of {:.2g}: the model "
+        "has "
+        "diverged. Try a lower --lr, a longer --warmup or a smaller --clip; with attention whose "
+        "weights can sum to nothing (identity features) the option \"normaliser\": \"norm\". {}",
+        report::FormatInteger(state_.step + 1), loss, gradient, rate, back));
+  }
+
+  // Of the validation split; the model is kept if it is the best so far.
+  void EvaluateNow() {
+    if (!job_.data->valid) return;
+    const Evaluation evaluation = Evaluate(
+        *model_, *job_.data->valid, batch_options_, options_.eval_tokens, [&](double done) {
+          meter_.Show(static_cast<double>(state_.step) / static_cast<double>(state_.steps),
+                      fmt::format("step {}: evaluating, {:.0f} %",
+                                  report::FormatInteger(state_.step), 100 * done));
+        });
+    const double figure = HasClasses(objective_) ? -evaluation.Accuracy() : evaluation.Loss();
+    if (!std::isfinite(figure)) Diverged(evaluation.Loss(), 0, schedule_.LearningRate(state_.step));
+    const bool best = !state_.best || figure < *state_.best;
+    if (best) {
+      SaveModel(*model_, ModelPath(job_.directory));
+      state_.best = figure;
+      state_.best_step = state_.step;
+      state_.stale = 0;
+    } else {
+      ++state_.stale;
+    }
+    state_.seconds = earlier_seconds_ + SecondsSince(begin_);
+    Report("valid", evaluation, best ? "  best so far" : "");
+  }
+
+  void Report(const std::string& split, const Evaluation& evaluation, const std::string& remark) {
+    EvalMetrics metrics;
+    metrics.step = state_.step;
+    metrics.split = split;
+    metrics.loss = evaluation.Loss();
+    metrics.tokens = state_.tokens;
+    metrics.seconds = state_.seconds;
+    std::string figure;
+    if (HasClasses(objective_)) {
+      metrics.accuracy = evaluation.Accuracy();
+      figure = fmt::format("accuracy {:.2f} %", 100 * evaluation.Accuracy());
+    } else {
+      metrics.perplexity = std::exp(evaluation.Loss());
+      figure = fmt::format("perplexity {:.2f}", std::exp(evaluation.Loss()));
+    }
+    metrics_->Add(metrics);
+    meter_.Line(fmt::format("step {:>8}  {:<5}  loss {:.4f}  {}{}",
+                            report::FormatInteger(state_.step), split, evaluation.Loss(), figure,
+                            remark));
+  }
+
+  void Save() {
+    SaveTrainingState(CheckpointPath(job_.directory, state_.step), model_, optimiser_, state_);
+    PruneCheckpoints(job_.directory, options_.keep);
+  }
+
+  // The run is over: the best model is the result, and its figure on what it never saw.
+  void Conclude() {
+    const std::string directory = ModelPath(job_.directory);
+    if (!job_.data->valid) {
+      SaveModel(*model_, directory);
+      return;
+    }
+    LoadWeights(*model_, (std::filesystem::path(directory) / kWeightsFile).string());
+    if (!job_.data->test) return;
+    summary_.test = Evaluate(*model_, *job_.data->test, batch_options_, 0, [&](double done) {
+      meter_.Show(1, fmt::format("the best model on the test split, {:.0f} %", 100 * done));
+    });
+    Report("test", *summary_.test, "");
+    meter_.Clear();
+  }
+
+  TrainSummary Summary() {
+    summary_.step = state_.step;
+    summary_.steps = state_.steps;
+    summary_.tokens = state_.tokens;
+    summary_.seconds = state_.seconds;
+    summary_.tokens_per_second =
+        step_seconds_ > 0 ? static_cast<double>(step_tokens_) / step_seconds_ : 0;
+    if (state_.best) summary_.best = HasClasses(objective_) ? -*state_.best : *state_.best;
+    summary_.best_step = state_.best_step;
+    return summary_;
+  }
+
+  const TrainJob& job_;
+  const TrainOptions& options_;
+  Model& model_;
+  data::Objective objective_;
+  data::BatchOptions batch_options_;
+  data::Batches batches_;
+  AdamW optimiser_;
+  RunLock lock_;
+  TrainingState state_;
+  bool resumed_ = false;
+  Schedule schedule_;
+  int64_t eval_every_ = 1, save_every_ = 1;
+  std::unique_ptr<MetricsFile> metrics_;
+  report::Meter meter_;
+  Clock::time_point begin_;
+  double earlier_seconds_ = 0;  // of earlier sessions
+  double step_seconds_ = 0;     // of this one
+  int64_t step_tokens_ = 0;
+  double shown_loss_ = 0, shown_accuracy_ = 0;
+  int64_t shown_steps_ = 0;
+  TrainSummary summary_;
+};
+
+}  // namespace
+
+data::BatchOptions BatchOptionsFor(const data::Task& task, const Tokenizer& tokenizer,
+                                   const ModelConfig& config, const TrainOptions& options) {
+  data::BatchOptions batch;
+  batch.objective = task.description().objective;
+  batch.special = tokenizer.special();
+  batch.length = options.length;
+  batch.tokens = options.batch_tokens;
+  batch.packing = CanPack(config);
+  batch.images = task.description().image.height > 0;
+  batch.masked = options.masked;
+  batch.seed = options.seed;
+  return batch;
+}
+
+TrainSummary Train(const TrainJob& job, Model& model) {
+  if (!job.data->train) {
+    throw Error(fmt::format("\"{}\" has no training split", job.data->directory));
+  }
+  return Run(job, model).Go();
+}
+
+}  // namespace cosformer

@@ -1,0 +1,74 @@
+// The training loop: steps, evaluations, checkpoints, and a run directory that tells of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "data/prepare.h"
+#include "model/model.h"
+#include "runs/schedule.h"
+#include "train/adamw.h"
+#include "train/evaluate.h"
+
+namespace cosformer {
+
+struct TrainOptions {
+  // How long: the first of these that is set decides.
+  int64_t steps = 0;
+  double minutes = 0;  // as many steps as fit, judged by the speed of a few that don't count
+  double epochs = 10;
+
+  int64_t length = 512;         // of a sequence
+  int64_t batch_tokens = 8192;  // of a forward and backward pass, at most
+  int64_t accumulate = 1;       // passes a step
+  double masked = 0.15;         // of the tokens: masked objective
+
+  ScheduleKind schedule = ScheduleKind::kCosine;
+  int64_t warmup = -1;  // steps; -1: a twentieth of all
+  double final_share = 0.1;
+  double power = 1;
+  AdamWOptions adamw;
+  double clip = 1;
+  double smoothing = 0;
+  uint64_t seed = 1;
+
+  int64_t eval_every = 0;   // steps; 0: ten times in the run
+  int64_t eval_tokens = 0;  // of the validation split, spread over it; 0: all
+  int64_t save_every = 0;   // steps; 0: with every evaluation
+  int64_t keep = 2;         // checkpoints
+  int64_t patience = 0;     // evaluations without a better one before it stops; 0: never
+};
+
+struct TrainJob {
+  std::string directory;  // of the run
+  const data::Task* task = nullptr;
+  const data::TaskData* data = nullptr;
+  TrainOptions options;
+  bool resume = false;  // from the last checkpoint in the directory, if there is one
+  // Called before the first step with the whole number of steps, when that has been settled.
+  std::function<void(int64_t)> settled;
+};
+
+struct TrainSummary {
+  int64_t step = 0, steps = 0, tokens = 0;
+  double seconds = 0;            // in all, also of earlier sessions of the run
+  double tokens_per_second = 0;  // of this session's steps
+  double waited_seconds = 0;     // for data
+  int signal = 0;                // that stopped it, or 0
+  bool stopped_early = false;    // by `patience`
+  std::optional<double> best;    // validation: loss, or accuracy where there are classes
+  int64_t best_step = 0;
+  std::optional<Evaluation> test;  // of the best model, when the run is finished
+};
+
+// What batches of this task are like, for a model.
+data::BatchOptions BatchOptionsFor(const data::Task& task, const Tokenizer& tokenizer,
+                                   const ModelConfig& config, const TrainOptions& options);
+
+// Trains until the end, a signal, or an error; leaves the best model in the run's directory. The
+// model is as it was after the last step, or the best one if the run is finished.
+TrainSummary Train(const TrainJob& job, Model& model);
+
+}  // namespace cosformer
