@@ -81,7 +81,16 @@ ModelOptions::ModelOptions(CLI::App& app, ModelArguments& arguments)
       "true, false: compute activations again in the backward pass; less memory, more work");
   Add("--input", "input", arguments.input,
       "Images: tokens (an embedding a grey value), pixels or patches (linear)");
-  app.add_option("--patch", arguments.patch, "Images as patches: the side of one")->group("Model");
+  patch_ = app.add_option("--patch", arguments.patch, "Images as patches: the side of one")
+               ->group("Model");
+}
+
+void ModelOptions::LeaveInheritedOut() const {
+  if (arguments_.from.empty() && arguments_.config.empty()) return;
+  for (const Key& key : keys_) {
+    if (key.option->count() == 0) key.option->default_str("");
+  }
+  if (patch_->count() == 0) patch_->default_str("");
 }
 
 ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& data,
@@ -116,7 +125,10 @@ ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& d
     object["input"] = {{"kind", input_kind},
                        {"height", description.image.height},
                        {"width", description.image.width}};
-    if (input_kind == "patches") object["input"]["patch"] = arguments_.patch;
+    if (input_kind == "patches") {
+      const bool inherited = patch_->count() == 0 && input.is_object() && input.contains("patch");
+      object["input"]["patch"] = inherited ? input["patch"] : json(arguments_.patch);
+    }
     object.erase("vocabulary");
   } else {
     if (input_kind != "tokens") {

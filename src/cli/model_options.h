@@ -33,6 +33,10 @@ class ModelOptions {
   // they begin with, and defaults for the rest. `length` is that of the sequences.
   ModelConfig Config(const data::Task& task, const data::TaskData& data, int64_t length) const;
 
+  // Takes the defaults of options that were not given out of the recipe, when the model begins with
+  // another or a file: read again, they would stand above what is inherited.
+  void LeaveInheritedOut() const;
+
  private:
   // An option, and the key in config.json that it stands for.
   struct Key {
@@ -46,6 +50,7 @@ class ModelOptions {
   CLI::App& app_;
   ModelArguments& arguments_;
   std::vector<Key> keys_;
+  CLI::Option* patch_;
 };
 
 // The directory of a model: itself, or the model/ in a run's directory.

@@ -288,6 +288,7 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
     for (CLI::Option* option : app.get_options()) {
       if (option->get_configurable() && option->count() == 0) option->capture_default_str();
     }
+    model_options.LeaveInheritedOut();
     report::WriteFile(RecipePath(arguments.out), RecipeOf(app));
     WriteConfig((std::filesystem::path(ModelPath(arguments.out)) / kConfigFile).string(), config);
   };
