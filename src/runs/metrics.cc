@@ -176,6 +176,8 @@ std::string KeptLines(const std::string& path, const std::string& text, int64_t 
   ForEachLine(path, text, [&](std::string_view line, const LineReader& reader) {
     reader.Text("kind");
     if (reader.Has("step") && reader.Integer("step") > keep_steps) return;
+    // The figure of a run's end, which comes again at the end.
+    if (reader.Has("split") && reader.Text("split") == "test") return;
     kept.append(line).append("\n");
   });
   return kept;

@@ -34,8 +34,9 @@ struct EvalMetrics {
 class MetricsFile {
  public:
   // Opens the file to append to it, or creates it. A run that is resumed passes the step it resumes
-  // from: lines past it are dropped, and a last line that a power cut left half. One that starts
-  // afresh passes -1. Throws Error for a file that is not of this kind, and leaves it alone.
+  // from: lines past it are dropped, and a last line that a power cut left half, and the test
+  // split's, which is reported again when the run ends. One that starts afresh passes -1. Throws
+  // Error for a file that is not of this kind, and leaves it alone.
   MetricsFile(const std::string& path, int64_t keep_steps);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;

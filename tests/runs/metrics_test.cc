@@ -184,6 +184,22 @@ TEST_F(MetricsTest, AResumedRunForgetsWhatComesAfter) {
   EXPECT_EQ(Read(Path()), "");
 }
 
+TEST_F(MetricsTest, TheTestSplitIsReportedOnceHoweverOftenTheEndIsReached) {
+  for (int session = 0; session < 3; ++session) {
+    MetricsFile file(Path(), session == 0 ? -1 : 100);
+    if (session == 0) file.Add(EvalAt(100));
+    EvalMetrics test = EvalAt(100);
+    test.split = "test";
+    test.loss = session;
+    file.Add(test);
+  }
+  const History history = ReadMetrics(Path());
+  ASSERT_EQ(history.evals.size(), 2u);
+  EXPECT_EQ(history.evals[0].split, "valid");
+  EXPECT_EQ(history.evals[1].split, "test");
+  EXPECT_EQ(history.evals[1].loss, 2);
+}
+
 TEST_F(MetricsTest, ResumingKeepsLinesAsTheyAre) {
   std::string line = kTrainLine;
   line.insert(line.size() - 1, R"( , "colour":1.50 )");
