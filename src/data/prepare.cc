@@ -151,6 +151,14 @@ class Preparation {
            options_.splits.end();
   }
 
+  // What the user called the data, for errors.
+  const std::string& Where() const {
+    for (const std::string* given : {&source_.data, &source_.train, &source_.valid}) {
+      if (!given->empty()) return *given;
+    }
+    return source_.test;
+  }
+
   void FindSplits() {
     for (const Split split : kSplits) {
       files_[split] = task_.Files(source_, split);
@@ -162,12 +170,15 @@ class Preparation {
       if (Exists(split)) present_.push_back(split);
     }
     if (present_.empty()) {
-      throw Error(fmt::format("\"{}\" has nothing for the task {}; it reads {}", source_.data,
+      throw Error(fmt::format("\"{}\" has {} for the task {}; it reads {}", Where(),
+                              options_.splits.size() == 1
+                                  ? fmt::format("no {} split", Name(options_.splits.front()))
+                                  : "nothing",
                               task_.description().name, task_.description().layouts));
     }
     if (Wants(Split::kTrain) && !Exists(Split::kTrain) && !options_.given_tokenizer) {
-      throw Error(fmt::format("\"{}\" has no training split for the task {}; it reads {}",
-                              source_.data, task_.description().name, task_.description().layouts));
+      throw Error(fmt::format("\"{}\" has no training split for the task {}; it reads {}", Where(),
+                              task_.description().name, task_.description().layouts));
     }
   }
 
@@ -266,8 +277,7 @@ class Preparation {
       throw Error(
           fmt::format("the training examples of \"{}\" are all of the class \"{}\"; there "
                       "is nothing to tell apart",
-                      source_.data.empty() ? source_.train : source_.data,
-                      names.empty() ? "" : *names.begin()));
+                      Where(), names.empty() ? "" : *names.begin()));
     }
     return SortLabels(names);
   }
@@ -373,8 +383,7 @@ class Preparation {
     flush();
     if (examples == 0) {
       throw Error(fmt::format(
-          "there are no {} examples in \"{}\"{}", Name(split),
-          source_.data.empty() ? source_.train : source_.data,
+          "there are no {} examples in \"{}\"{}", Name(split), Where(),
           split == Split::kValid && held_out_
               ? fmt::format(
                     ": it has too few to keep every {}th for validation; give --valid, or a "
