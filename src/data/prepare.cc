@@ -272,7 +272,9 @@ class Preparation {
     if (options_.given_tokenizer) return options_.given_labels;
     std::set<std::string> names;
     notify_("finding the classes");
-    Read(Split::kTrain, [&](const RawExample& example) { names.insert(example.label); });
+    // Those of held-out examples too: a rare class may have no other.
+    task_.Read(source_, Split::kTrain,
+               [&](const RawExample& example) { names.insert(example.label); });
     if (names.size() < 2) {
       throw Error(
           fmt::format("the training examples of \"{}\" are all of the class \"{}\"; there "
