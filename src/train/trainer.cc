@@ -237,17 +237,18 @@ class Run {
     const std::vector<Checkpoint> checkpoints = Checkpoints(job_.directory);
     const std::string back =
         checkpoints.empty()
-            ? "there is no checkpoint yet: begin again"
+            ? "There is no checkpoint yet: begin again"
             : fmt::format(
-                  "the last checkpoint is of step {}: go on from it with --resume {} and "
+                  "The last checkpoint is of step {}: go on from it with --resume {} and "
                   "one of these",
                   report::FormatInteger(checkpoints.back().step), job_.directory);
+    // Without the sign, which of what is no number says nothing.
     throw Error(fmt::format(
         "at step {} the loss is {} and its gradient {}, at a learning rate of {:.2g}: the model "
         "has "
         "diverged. Try a lower --lr, a longer --warmup or a smaller --clip; with attention whose "
         "weights can sum to nothing (identity features) the option \"normaliser\": \"norm\". {}",
-        report::FormatInteger(state_.step + 1), loss, gradient, rate, back));
+        report::FormatInteger(state_.step + 1), std::abs(loss), std::abs(gradient), rate, back));
   }
 
   // Of the validation split; the model is kept if it is the best so far.
