@@ -8,6 +8,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,11 @@ std::string CommandOf(const CLI::App& app) {
 // for a subcommand, and a mistyped option together with its innocent values.
 std::string Complaint(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  if (constexpr std::string_view kUnknownKey = "INI was not able to parse ";
+      std::string_view(error.what()).starts_with(kUnknownKey)) {
+    return fmt::format("\"{}\": \"{}\" is no option, and so no key of a recipe",
+                       app.get_config_ptr()->as<std::string>(), error.what() + kUnknownKey.size());
+  }
   if (unknown.empty()) return error.what();
   const auto option = std::find_if(unknown.begin(), unknown.end(),
                                    [](const std::string& word) { return word.starts_with("-"); });

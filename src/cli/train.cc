@@ -253,6 +253,12 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
   const bool resume = !arguments.resume.empty();
   if (resume) {
     arguments.out = arguments.resume;
+    if (!std::filesystem::exists(RecipePath(arguments.resume))) {
+      throw Error(fmt::format(
+          "\"{}\" is no run: there is no recipe.toml in it; give --resume the directory "
+          "that --out was",
+          arguments.resume));
+    }
     if (Checkpoints(arguments.resume).empty()) {
       throw Error(
           fmt::format("\"{}\" has no checkpoint to go on from; it was stopped before the "
@@ -319,7 +325,7 @@ int RunTrain(int argc, char** argv) {
     std::string directory;
     if (words[i] == "--resume" && i + 1 < words.size()) directory = words[i + 1];
     if (words[i].starts_with("--resume=")) directory = words[i].substr(9);
-    if (directory.empty()) continue;
+    if (directory.empty() || !std::filesystem::exists(RecipePath(directory))) continue;
     words.insert(words.end(), {"--recipe", RecipePath(directory)});
     break;
   }
