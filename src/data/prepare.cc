@@ -224,9 +224,13 @@ class Preparation {
   std::optional<TaskData> OpenIfCurrent(const std::string& directory, const json& wanted) const {
     const std::string path = (fs::path(directory) / kPrepared).string();
     if (!fs::exists(path)) return std::nullopt;
-    const json found = ReadJsonFile(path);
-    if (!found.is_object() || found.value("made_from", json()) != wanted) return std::nullopt;
-    return OpenPrepared(task_, directory);
+    try {
+      const json found = ReadJsonFile(path);
+      if (!found.is_object() || found.value("made_from", json()) != wanted) return std::nullopt;
+      return OpenPrepared(task_, directory);
+    } catch (const Error&) {
+      return std::nullopt;  // damaged: it can be made again, since its sources are at hand
+    }
   }
 
   // Hands over the examples of a split as they will stand in its file.
@@ -433,11 +437,17 @@ class Preparation {
       }
     }
     data.held_out = reader.Flag("held_out", false);
-    reader.Find("made_from");
+    const json* made_from = reader.Find("made_from");
     reader.Done();
+    const json sources = made_from != nullptr && made_from->is_object()
+                             ? made_from->value("sources", json::object())
+                             : json::object();
     for (const Split split : kSplits) {
       const std::string tokens = TokensFile(directory, split);
-      if (!fs::exists(tokens)) continue;
+      if (!sources.contains(std::string(Name(split)))) continue;
+      if (!fs::exists(tokens)) {
+        throw Error(fmt::format("\"{}\" is gone; prepare the data again", tokens));
+      }
       Dataset set = Dataset::Open(tokens);
       if (set.info().tokenizer != data.tokenizer.Fingerprint()) {
         throw Error(
