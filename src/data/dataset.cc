@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -49,6 +50,13 @@ void CopyTokens(const std::byte* from, int64_t count, int64_t vocabulary, const 
 }
 
 }  // namespace
+
+bool Dataset::IsOne(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char beginning[kMagic.size()] = {};
+  file.read(beginning, sizeof beginning);
+  return std::string_view(beginning, sizeof beginning) == kMagic;
+}
 
 Dataset Dataset::Open(const std::string& path) {
   Dataset set{MappedFile(path)};

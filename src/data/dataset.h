@@ -36,6 +36,8 @@ class Dataset {
  public:
   // Throws Error, naming the file, for what is no such file or was cut short.
   static Dataset Open(const std::string& path);
+  // Whether there is a file that begins like one; it may be cut short.
+  static bool IsOne(const std::string& path);
 
   const DatasetInfo& info() const { return info_; }
   const std::string& path() const { return path_; }

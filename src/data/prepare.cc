@@ -501,6 +501,13 @@ TaskData Prepare(const Task& task, const Source& source, const PrepareOptions& o
     }
     return data;
   }
+  // Without its prepared.json, what was prepared would pass for text that is named train.tokens.
+  for (const Split split : kSplits) {
+    if (source.data.empty() || !Dataset::IsOne(TokensFile(source.data, split))) continue;
+    throw Error(
+        fmt::format("\"{}\" holds prepared data, but not all: there is no {}; prepare them again",
+                    source.data, kPrepared));
+  }
   return Preparation(task, source, options, notify).Run();
 }
 
