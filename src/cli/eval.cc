@@ -58,7 +58,7 @@ Examples
 
 struct Arguments {
   std::string model, path, split, context = "sliding";
-  int64_t stride = 0, batch_tokens = 8192;
+  int64_t stride = 0, batch_tokens = 8192, tokens = 0;
   int threads = 0;
   bool baselines = false;
   SampleOptions sample{.tokens = 0};
@@ -261,6 +261,10 @@ void Run(const Arguments& arguments) {
     throw Error(
         fmt::format("--context is \"{}\"; it takes sliding, cut, carried", arguments.context));
   }
+  if (arguments.tokens < 0 || (arguments.tokens > 0 && arguments.context == "carried")) {
+    throw Error(
+        "--tokens takes 0 or more, and --context carried reads the whole text: leave it out");
+  }
   CheckJsonOutput(arguments.json);
   SetThreads(arguments.threads);
   Loaded loaded = Load(arguments);
@@ -281,7 +285,7 @@ void Run(const Arguments& arguments) {
   const auto progress = [&](double done) { meter.Show(done, "evaluating"); };
   const Evaluation evaluation = causal && arguments.context == "carried"
                                     ? EvaluateCarried(model, set, batch.length, progress)
-                                    : Evaluate(model, set, batch, 0, progress);
+                                    : Evaluate(model, set, batch, arguments.tokens, progress);
   meter.Clear();
 
   json object{{"model", arguments.model},
@@ -335,6 +339,8 @@ int RunEval(int argc, char** argv) {
   app.add_option("--stride", arguments.stride,
                  "sliding: tokens between windows; 0: half the model's length");
   app.add_option("--batch-tokens", arguments.batch_tokens, "Tokens that are computed together");
+  app.add_option("--tokens", arguments.tokens,
+                 "Of the examples at most, spread over them; 0: all. Not with --context carried");
   app.add_option("--text-column", arguments.text_column, "Tables: the text's column");
   app.add_option("--pair-column", arguments.pair_column, "Tables: the second text's column");
   app.add_option("--label-column", arguments.label_column, "Tables: the class's column");
