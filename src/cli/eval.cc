@@ -189,12 +189,14 @@ void AddPerplexities(const Evaluation& evaluation, const data::Dataset& set, std
                          row["high"].get<double>());
   };
   line("token", predictions);
-  // All tokens but the first are predicted: the text's words and bytes are theirs.
-  if (set.info().words > 0) line("word", static_cast<double>(set.info().words));
-  if (set.info().bytes > 0) line("byte", static_cast<double>(set.info().bytes));
-  if (set.info().bytes > 0) {
-    const double bits =
-        evaluation.LossSum() / std::log(2.0) / static_cast<double>(set.info().bytes);
+  // All tokens but the first are predicted, or a part of them: with them as much of the text.
+  const double part = predictions / static_cast<double>(set.tokens() - 1);
+  const double words = part * static_cast<double>(set.info().words);
+  const double bytes = part * static_cast<double>(set.info().bytes);
+  if (words > 0) line("word", words);
+  if (bytes > 0) {
+    line("byte", bytes);
+    const double bits = evaluation.LossSum() / std::log(2.0) / bytes;
     object["bits_per_byte"] = bits;
     table += fmt::format("  bits a byte       {:>10.4f}\n", bits);
   }
