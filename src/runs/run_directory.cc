@@ -108,6 +108,19 @@ void PruneCheckpoints(const std::string& directory, int64_t keep) {
   }
 }
 
+void RemovePartialFiles(const std::string& directory) {
+  std::error_code error;
+  for (const fs::path& folder :
+       {fs::path(directory), CheckpointFolder(directory), fs::path(ModelPath(directory))}) {
+    std::vector<fs::path> partial;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      // As report::FileWriter names them.
+      if (entry.path().extension() == ".partial") partial.push_back(entry.path());
+    }
+    for (const fs::path& file : partial) fs::remove(file, error);
+  }
+}
+
 RunLock::RunLock(const std::string& directory) {
   const std::string path = (fs::path(directory) / "lock").string();
   // Stays when the run is over: who removed it could take it from under one who just opened it.

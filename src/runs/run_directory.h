@@ -28,6 +28,10 @@ std::vector<Checkpoint> Checkpoints(const std::string& directory);
 // Removes all but the `keep` latest; keep is at least 1.
 void PruneCheckpoints(const std::string& directory, int64_t keep);
 
+// Removes what a process that was killed left half written. Call it with the lock held: other
+// processes write such files too.
+void RemovePartialFiles(const std::string& directory);
+
 // Held by the process that trains in a directory, until it ends, however it ends.
 class RunLock {
  public:

@@ -48,6 +48,7 @@ class Run {
         batches_(*job.data->train, batch_options_),
         optimiser_(GroupsOf(*model), job.options.adamw),
         lock_((CreateRunDirectory(job.directory), job.directory)) {
+    RemovePartialFiles(job.directory);
     state_.data = job.data->train->info().checksum +
                   (job.data->valid ? job.data->valid->info().checksum : "");
     const std::vector<Checkpoint> checkpoints = Checkpoints(job.directory);

@@ -105,6 +105,22 @@ bool AnotherGetsIt(const std::string& run) {
   return WEXITSTATUS(status) == 0;
 }
 
+TEST_F(RunDirectoryTest, WhatAKilledProcessLeftHalfIsRemoved) {
+  RemovePartialFiles(Path("elsewhere"));
+  fs::create_directories(ModelPath(run_));
+  for (const char* name : {"recipe.toml", "checkpoints/step-00000001.safetensors", "model/a"}) {
+    Write(std::string("runs/one/") + name, "x");
+    Write(std::string("runs/one/") + name + ".77-1.partial", "x");
+  }
+  RemovePartialFiles(run_);
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(run_)) {
+    files += entry.is_regular_file();
+    EXPECT_NE(entry.path().extension(), ".partial");
+  }
+  EXPECT_EQ(files, 3);
+}
+
 TEST_F(RunDirectoryTest, OnlyOneProcessTrainsInADirectory) {
   {
     RunLock lock(run_);
