@@ -88,9 +88,9 @@ ModelOptions::ModelOptions(CLI::App& app, ModelArguments& arguments)
 void ModelOptions::LeaveInheritedOut() const {
   if (arguments_.from.empty() && arguments_.config.empty()) return;
   for (const Key& key : keys_) {
-    if (key.option->count() == 0) key.option->default_str("");
+    if (key.option->count() == 0) key.option->configurable(false);
   }
-  if (patch_->count() == 0) patch_->default_str("");
+  if (patch_->count() == 0) patch_->configurable(false);
 }
 
 ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& data,
