@@ -205,6 +205,22 @@ TEST_F(PrepareTest, EveryExampleIsInTrainingOrHeldOut) {
   }
 }
 
+TEST_F(PrepareTest, HeldOutWordsAreUnknown) {
+  options_.tokenizer = "words";
+  const TaskData data = Make("classify", {.data = Write("a.tsv", Rows(40, {"a", "b"}))});
+  ASSERT_EQ(data.valid->examples(), 2);
+  EXPECT_EQ(Texts(data, *data.valid), (std::vector<std::string>{"example <unk>", "example <unk>"}));
+  EXPECT_EQ(data.tokenizer.size(), 5 + 1 + 38);
+}
+
+TEST_F(PrepareTest, ASplitThatIsGoneLeavesNoFile) {
+  options_.directory = Path("out");
+  const std::string train = Write("a.txt", Lines(300)), test = Write("b.txt", Lines(30));
+  EXPECT_TRUE(Make("lm", {.train = train, .test = test}).test);
+  EXPECT_FALSE(Make("lm", {.train = train}).test);
+  EXPECT_FALSE(fs::exists(Path("out/test.tokens")));
+}
+
 TEST_F(PrepareTest, AValidationSplitOfItsOwnLeavesTrainingWhole) {
   Put("set/train.tsv", Rows(40, {"a", "b"}));
   Put("set/dev.tsv", Rows(10, {"b", "a"}));
