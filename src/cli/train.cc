@@ -289,8 +289,9 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
   job.data = &data;
   job.options = train;
   job.resume = resume;
-  job.settled = [&](int64_t steps) {
+  job.settled = [&](int64_t steps, int64_t eval_every) {
     arguments.train.steps = steps;
+    arguments.train.eval_every = eval_every;
     for (CLI::Option* option : app.get_options()) {
       if (option->get_configurable() && option->count() == 0) option->capture_default_str();
     }

@@ -20,6 +20,7 @@
 #include "runs/run_directory.h"
 #include "train/interrupt.h"
 #include "train/objective.h"
+#include "train/pace.h"
 #include "train/training_state.h"
 
 namespace cosformer {
@@ -67,7 +68,7 @@ class Run {
   TrainSummary Go() {
     Settle();
     PrepareModelDirectory();
-    if (job_.settled) job_.settled(state_.steps);
+    if (job_.settled) job_.settled(state_.steps, eval_every_);
     metrics_ =
         std::make_unique<MetricsFile>(MetricsPath(job_.directory), resumed_ ? state_.step : -1);
     begin_ = Clock::now();
@@ -102,18 +103,18 @@ class Run {
 
   // How many steps there are, and how often there is something else to do.
   void Settle() {
+    eval_every_ = options_.eval_every;
     if (options_.steps > 0) {
       state_.steps = options_.steps;
+    } else if (state_.steps == 0 && options_.minutes > 0) {
+      SettleByTime(60 * options_.minutes);
     } else if (state_.steps == 0) {
       const auto batches = static_cast<double>(batches_.PlanOf(0).batches());
       state_.steps =
-          options_.minutes > 0
-              ? StepsIn(60 * options_.minutes)
-              : std::llround(options_.epochs * batches / static_cast<double>(options_.accumulate));
+          std::llround(options_.epochs * batches / static_cast<double>(options_.accumulate));
     }
     state_.steps = std::max<int64_t>(1, state_.steps);
-    eval_every_ = options_.eval_every > 0 ? options_.eval_every
-                                          : std::max<int64_t>(1, (state_.steps + 9) / 10);
+    if (eval_every_ == 0) eval_every_ = std::max<int64_t>(1, (state_.steps + 9) / 10);
     save_every_ = options_.save_every > 0 ? options_.save_every : eval_every_;
     schedule_.kind = options_.schedule;
     schedule_.peak = options_.adamw.lr;
@@ -124,45 +125,32 @@ class Run {
     schedule_.Check();
   }
 
-  // As many steps as fit into the time, evaluations included. Judged by a few that leave no trace:
-  // the model's buffers and the random numbers are put back.
-  int64_t StepsIn(double seconds) {
-    constexpr int kProbes = 4;
-    report::Meter meter;
-    meter.Show(0, "measuring the speed");
-    const torch::Tensor random = TorchRandomState();
-    std::vector<torch::Tensor> buffers;
-    for (const torch::Tensor& buffer : model_->buffers()) buffers.push_back(buffer.clone());
-    const data::Batches::Plan plan = batches_.PlanOf(0);
-    model_->train();
-    int64_t tokens = 0;
-    Clock::time_point begin = Clock::now();
-    for (int probe = 0; probe <= kProbes; ++probe) {
-      if (probe == 1) begin = Clock::now();  // the first touches memory for all the others
-      const data::Batch batch = batches_.Make(plan, probe % plan.batches());
-      TrainingLoss(*model_, batch, objective_, options_.smoothing).loss.backward();
-      optimiser_.ZeroGradients();
-      if (probe > 0) tokens += batch.Tokens();
-    }
-    const double pass = SecondsSince(begin) / kProbes;
-    const double per_token = pass * kProbes / static_cast<double>(std::max<int64_t>(1, tokens));
-    {
-      torch::NoGradGuard no_grad;
-      size_t index = 0;
-      for (torch::Tensor& buffer : model_->buffers()) buffer.copy_(buffers[index++]);
-    }
-    SetTorchRandomState(random);
-    meter.Clear();
-    // An evaluation takes a third of the time of training on as many tokens.
-    double evaluations = 0;
+  // As many steps as fit into the time with evaluations, which are ten, or fewer if they would take
+  // more than a fifth of it.
+  void SettleByTime(double seconds) {
+    meter_.Show(0, "measuring the speed");
+    const Pace pace = MeasurePace(*model_, batches_, objective_);
+    meter_.Clear();
+    double evaluation = 0;
     if (job_.data->valid) {
-      const auto all = static_cast<double>(job_.data->valid->tokens());
-      const double each =
-          options_.eval_tokens > 0 ? std::min(all, static_cast<double>(options_.eval_tokens)) : all;
-      evaluations = 10 * each * per_token / 3;
+      const int64_t all = job_.data->valid->tokens();
+      evaluation =
+          pace.evaluation_seconds *
+          static_cast<double>(options_.eval_tokens > 0 ? std::min(all, options_.eval_tokens) : all);
     }
-    const double rest = std::max(seconds - evaluations, seconds / 4);
-    return std::llround(rest / (pass * static_cast<double>(options_.accumulate)));
+    const double step = pace.pass_seconds * static_cast<double>(options_.accumulate);
+    const auto steps_in = [&](double evaluations) {
+      return std::max<int64_t>(1, std::llround((seconds - evaluations * evaluation) / step));
+    };
+    if (eval_every_ > 0) {
+      const double each = step + evaluation / static_cast<double>(eval_every_);
+      state_.steps = std::max<int64_t>(1, std::llround(seconds / each));
+      return;
+    }
+    const auto evaluations = static_cast<int64_t>(
+        std::clamp(evaluation > 0 ? std::floor(seconds / 5 / evaluation) : 10.0, 1.0, 10.0));
+    state_.steps = steps_in(static_cast<double>(evaluations));
+    eval_every_ = (state_.steps + evaluations - 1) / evaluations;
   }
 
   void PrepareModelDirectory() {

@@ -47,8 +47,9 @@ struct TrainJob {
   const data::TaskData* data = nullptr;
   TrainOptions options;
   bool resume = false;  // from the last checkpoint in the directory, if there is one
-  // Called before the first step with the whole number of steps, when that has been settled.
-  std::function<void(int64_t)> settled;
+  // Called before the first step with the whole number of steps and those between evaluations, when
+  // they have been settled.
+  std::function<void(int64_t, int64_t)> settled;
 };
 
 struct TrainSummary {

@@ -1,0 +1,17 @@
+// How fast a model trains here, measured by a few passes that leave no trace.
+#pragma once
+
+#include "data/batches.h"
+#include "model/model.h"
+
+namespace cosformer {
+
+struct Pace {
+  double pass_seconds = 0;        // of a forward and backward pass over a batch
+  double evaluation_seconds = 0;  // of a token
+};
+
+// The model's buffers and torch's random numbers are put back; its gradients are gone.
+Pace MeasurePace(ModelImpl& model, const data::Batches& batches, data::Objective objective);
+
+}  // namespace cosformer
