@@ -7,9 +7,15 @@ namespace {
 
 volatile std::sig_atomic_t received = 0;
 
+void LetSignalsEndTheProcess() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+// Both, since Ctrl-C after a SIGTERM means the same as after another Ctrl-C.
 void Remember(int signal) {
   received = signal;
-  std::signal(signal, SIG_DFL);
+  LetSignalsEndTheProcess();
 }
 
 }  // namespace
@@ -23,10 +29,7 @@ Interrupt::Interrupt() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-Interrupt::~Interrupt() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
-}
+Interrupt::~Interrupt() { LetSignalsEndTheProcess(); }
 
 int Interrupt::Signal() const { return received; }
 
