@@ -2,6 +2,12 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
+#include <zlib.h>
+
+#include <map>
+#include <span>
+#include <string_view>
+#include <vector>
 
 #include "cosformer/error.h"
 #include "formats/json.h"
@@ -18,6 +24,7 @@ using torch::Tensor;
 constexpr int64_t kFormat = 1;
 constexpr const char* kStateKey = "training";
 constexpr const char* kConfigKey = "config";
+constexpr const char* kChecksumKey = "checksum";
 
 // All tensors of a run under one module, so that they are saved and loaded as a model is.
 struct AllTensors : torch::nn::Module {
@@ -45,6 +52,26 @@ struct AllTensors : torch::nn::Module {
   std::vector<AdamW::Moments> moments;
   Tensor random;
 };
+
+// All bytes of a checkpoint that count, by name.
+using Contents = std::map<std::string, std::string_view, std::less<>>;
+
+std::string_view TextOf(const void* data, size_t bytes) {
+  return {static_cast<const char*>(data), bytes};
+}
+
+// A bit that a disk has lost would otherwise go on into every later step unseen.
+std::string ChecksumOf(const Contents& contents) {
+  uLong sum = 0;
+  for (const auto& [name, bytes] : contents) {
+    for (const std::string_view part : {std::string_view(name), bytes}) {
+      // Without data, as in an empty tensor, zlib would begin anew.
+      if (part.empty()) continue;
+      sum = crc32_z(sum, reinterpret_cast<const Bytef*>(part.data()), part.size());
+    }
+  }
+  return fmt::format("{:08x}", sum);
+}
 
 // The first keys in which two configs differ, for a person.
 std::string Difference(const json& saved, const json& own) {
@@ -89,8 +116,20 @@ void SaveTrainingState(const std::string& path, const Model& model, const AdamW&
   };
   if (state.best) object["best"] = *state.best;
   AllTensors all(model, optimiser, TorchRandomState());
-  SaveWeights(all, path,
-              {{kStateKey, object.dump()}, {kConfigKey, ToJson(model->config()).dump()}});
+  std::map<std::string, std::string> metadata = {{kStateKey, object.dump()},
+                                                 {kConfigKey, ToJson(model->config()).dump()}};
+  Contents contents(metadata.begin(), metadata.end());
+  std::vector<Tensor> dense;  // what the contents point into
+  const auto add = [&](const auto& tensors) {
+    for (const auto& item : tensors) {
+      dense.push_back(item.value().detach().contiguous());
+      contents[item.key()] = TextOf(dense.back().data_ptr(), dense.back().nbytes());
+    }
+  };
+  add(all.named_parameters());
+  add(all.named_buffers());
+  metadata[kChecksumKey] = ChecksumOf(contents);
+  SaveWeights(all, path, std::move(metadata));
 }
 
 TrainingState LoadTrainingState(const std::string& path, const Model& model, AdamW& optimiser,
@@ -101,7 +140,9 @@ TrainingState LoadTrainingState(const std::string& path, const Model& model, Ada
     const SafetensorsFile file = SafetensorsFile::Open(path);
     const auto text = file.metadata().find(kStateKey);
     const auto config = file.metadata().find(kConfigKey);
-    if (text == file.metadata().end() || config == file.metadata().end()) {
+    const auto checksum = file.metadata().find(kChecksumKey);
+    if (text == file.metadata().end() || config == file.metadata().end() ||
+        checksum == file.metadata().end()) {
       throw Error(
           fmt::format("\"{}\" is no checkpoint of a training run: it says nothing about "
                       "one; give the run's directory",
@@ -114,6 +155,16 @@ TrainingState LoadTrainingState(const std::string& path, const Model& model, Ada
           fmt::format("\"{}\" is of format {}, but this version reads up to {}; update "
                       "cosformer",
                       path, format, kFormat));
+    }
+    Contents contents = {{kStateKey, text->second}, {kConfigKey, config->second}};
+    for (const TensorEntry& tensor : file.tensors()) {
+      contents[tensor.name] = TextOf(tensor.data.data(), tensor.data.size());
+    }
+    if (ChecksumOf(contents) != checksum->second) {
+      throw Error(
+          fmt::format("\"{}\" is damaged: its checksum is not that of its contents; remove it, and "
+                      "the run goes on from the checkpoint before",
+                      path));
     }
     state.step = reader.Integer("step", 0, 0, INT64_MAX);
     state.steps = reader.Integer("steps", 0, 0, INT64_MAX);
