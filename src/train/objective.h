@@ -10,7 +10,7 @@ namespace cosformer {
 ModelKind KindFor(data::Objective objective);
 
 // The mean loss over what the batch is to predict, as the model's config has it; with `smoothing`
-// of the targets, while training.
+// of the targets, while training. The batch must outlive the backward pass, which reads its tokens.
 LossResult TrainingLoss(ModelImpl& model, const data::Batch& batch, data::Objective objective,
                         double smoothing);
 // The same in cross-entropy whatever the config says, without gradients: what perplexity is made

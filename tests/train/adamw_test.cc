@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "cosformer/error.h"
 #include "model/model.h"
 
 namespace cosformer {
@@ -44,6 +45,59 @@ TEST(AdamWTest, ParametersWithoutGradientStay) {
   optimiser.Step(0.1);
   EXPECT_FALSE(used.equal(torch::ones({3})));
   EXPECT_TRUE(unused.equal(torch::ones({3})));
+}
+
+TEST(AdamWTest, RestoredItStepsToTheBitAsIfItHadNeverStopped) {
+  torch::manual_seed(2);
+  const auto advance = [](AdamW& optimiser, Tensor& parameter, const Tensor& direction) {
+    (parameter * direction).sum().backward();
+    optimiser.Step();
+    optimiser.ZeroGradients();
+  };
+  Tensor parameter = torch::randn({4, 3}).requires_grad_();
+  const Tensor before = torch::randn({4, 3}), after = torch::randn({4, 3});
+  AdamW optimiser({{{parameter}}}, {.lr = 1e-2});
+  advance(optimiser, parameter, before);
+
+  Tensor copy = parameter.detach().clone().requires_grad_();
+  AdamW restored({{{copy}}}, {.lr = 1e-2});
+  restored.Restore(1,
+                   {{optimiser.moments()[0].mean.clone(), optimiser.moments()[0].square.clone()}});
+  EXPECT_EQ(restored.steps(), 1);
+  advance(optimiser, parameter, after);
+  advance(restored, copy, after);
+  EXPECT_TRUE(copy.equal(parameter));
+}
+
+TEST(AdamWTest, MomentsOfOtherParametersAreRefused) {
+  Tensor first = torch::ones({2, 3}).requires_grad_(), second = torch::ones({4}).requires_grad_();
+  AdamW optimiser({{{first}}, {{second}}}, {});
+  (first.sum() + second.sum()).backward();
+  optimiser.Step();
+  const std::vector<AdamW::Moments> own = optimiser.moments();
+  ASSERT_EQ(own.size(), 2u);
+  const auto expect_refused = [&](const std::vector<AdamW::Moments>& moments, const char* what) {
+    EXPECT_THROW(optimiser.Restore(9, moments), Error) << what;
+    EXPECT_EQ(optimiser.steps(), 1) << what;
+    for (size_t i = 0; i < own.size(); ++i) {
+      EXPECT_TRUE(optimiser.moments()[i].mean.is_same(own[i].mean)) << what;
+      EXPECT_TRUE(optimiser.moments()[i].square.is_same(own[i].square)) << what;
+    }
+  };
+  const AdamW::Moments fits = {torch::zeros({4}), torch::zeros({4})};
+  expect_refused({own[0]}, "one too few");
+  expect_refused({own[0], fits, fits}, "one too many");
+  expect_refused({fits, own[0]}, "in another order");
+  expect_refused({own[0], {torch::zeros({5}), torch::zeros({4})}}, "another mean");
+  expect_refused({own[0], {torch::zeros({4}), torch::zeros({1, 4})}}, "another square");
+  expect_refused({own[0], {torch::zeros({4}, torch::kFloat64), torch::zeros({4})}}, "in double");
+  expect_refused({{torch::zeros({3, 2}).t(), own[0].square}, fits}, "not contiguous");
+  expect_refused({own[0], {Tensor(), torch::zeros({4})}}, "half of it");
+  expect_refused({own[0], {torch::zeros({4}), Tensor()}}, "the other half");
+
+  optimiser.Restore(9, {own[0], {Tensor(), Tensor()}});  // a parameter without a gradient so far
+  EXPECT_EQ(optimiser.steps(), 9);
+  EXPECT_FALSE(optimiser.moments()[1].mean.defined());
 }
 
 TEST(AdamWTest, OnlyMatricesOfProductsDecay) {
