@@ -102,8 +102,8 @@ void Show(const ShowArguments& arguments) {
   std::string table = fmt::format("{}: {} tokens in the vocabulary ({}), prepared in {}\n\n",
                                   task.name, report::FormatInteger(data.tokenizer.size()),
                                   Name(data.tokenizer.kind()), data.directory);
-  table += fmt::format("{:<7}{:>11}{:>14}{:>10}   {}\n", "split", "examples", "tokens", "bytes",
-                       task.stream ? "" : "length: least, median, mean, 95 %, most");
+  table += fmt::format("{:<7}{:>11}{:>14}{:>10}{}\n", "split", "examples", "tokens", "bytes",
+                       task.stream ? "" : "   length: least, median, mean, 95 %, most");
   for (const Split split : data::kSplits) {
     const auto& set = data.Get(split);
     if (!set) continue;
@@ -138,7 +138,10 @@ void Show(const ShowArguments& arguments) {
   if (data.held_out) table += "The validation split is held out from the training examples.\n";
   if (!data.labels.empty()) {
     table += "\n";
-    for (const auto& [name, row] : object["splits"].items()) {
+    for (const Split split : data::kSplits) {
+      if (!data.Get(split)) continue;
+      const std::string name(Name(split));
+      json& row = object["splits"][name];
       table += fmt::format("{:<7}majority baseline {:.2f} %; classes:", name,
                            100 * row["majority"].get<double>());
       for (const std::string& label : data.labels) {
