@@ -22,6 +22,10 @@ int Fail(int code, const std::string& sentence) {
   return code;
 }
 
+const CLI::App& Innermost(const CLI::App& app) {
+  return app.get_subcommands().empty() ? app : Innermost(*app.get_subcommands().front());
+}
+
 // The subcommand that was given, as the user would type it: "cosformer bench attention".
 std::string CommandOf(const CLI::App& app) {
   const CLI::App* innermost = &app;
@@ -43,6 +47,10 @@ std::string Complaint(const CLI::App& app, const CLI::ParseError& error) {
                        app.get_config_ptr()->as<std::string>(), error.what() + kUnknownKey.size());
   }
   if (unknown.empty()) return error.what();
+  // Options that follow a mistyped subcommand are innocent too.
+  if (Innermost(app).get_require_subcommand_min() > 0 && !unknown[0].starts_with("-")) {
+    return fmt::format("\"{}\" is not known here", unknown[0]);
+  }
   const auto option = std::find_if(unknown.begin(), unknown.end(),
                                    [](const std::string& word) { return word.starts_with("-"); });
   return fmt::format("\"{}\" is not known here", option != unknown.end() ? *option : unknown[0]);
