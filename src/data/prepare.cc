@@ -104,6 +104,13 @@ class Preparation {
                       "validation, above 0 and at most 0.5",
                       options.held_out));
     }
+    if (!task.description().tables &&
+        !(source.text_column + source.pair_column + source.label_column).empty()) {
+      throw Error(
+          fmt::format("the task {} reads no tables whose columns could be named; leave "
+                      "--text-column, --pair-column and --label-column out",
+                      task.description().name));
+    }
     if (options.vocabulary < 0) throw Error("--vocabulary is negative; give a number of tokens");
     spec_ = !options.tokenizer.empty() ? options.tokenizer : task.description().tokenizer;
     if (options.given_tokenizer) {

@@ -59,6 +59,7 @@ struct TaskDescription {
   int64_t vocabulary = 8192;                // of a tokenizer that is trained
   int64_t length = 512;                     // of an input, in tokens
   bool stream = false;  // examples are stretches of one text, each going on where the last ended
+  bool tables = false;  // reads columns that the user may name
   Image image{};
 };
 

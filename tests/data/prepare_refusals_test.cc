@@ -133,6 +133,11 @@ TEST_F(PrepareRefusalsTest, BytesTakeWhatIsNoUtf8AndOthersNameTheLine) {
   }
 }
 
+TEST_F(PrepareRefusalsTest, ColumnsAreNamedOnlyWhereThereAreTables) {
+  const std::string file = Write("a.txt", Lines(200));
+  EXPECT_TRUE(Contains(Complaint("lm", {.data = file, .text_column = "text"}), "no tables"));
+}
+
 TEST_F(PrepareRefusalsTest, WhatIsNotThereIsNamed) {
   EXPECT_TRUE(Contains(Complaint("lm", {.data = Path("none.txt")}), Path("none.txt")));
   EXPECT_TRUE(Contains(Complaint("lm", {.data = Write("empty.txt", "")}),

@@ -146,7 +146,8 @@ std::unique_ptr<Task> MakeClassify() {
   return std::make_unique<Classify>(TaskDescription{.name = "classify",
                                                     .summary = "the class of a text, or of two",
                                                     .layouts = kLayouts,
-                                                    .objective = Objective::kClassify});
+                                                    .objective = Objective::kClassify,
+                                                    .tables = true});
 }
 
 std::unique_ptr<Task> MakeByteText() {
@@ -156,7 +157,8 @@ std::unique_ptr<Task> MakeByteText() {
                       .layouts = kLayouts,
                       .objective = Objective::kClassify,
                       .tokenizer = "bytes",
-                      .length = 4096});
+                      .length = 4096,
+                      .tables = true});
 }
 
 }  // namespace cosformer::data
