@@ -24,12 +24,6 @@ Layout LayoutOf(const data::Side& side) {
   return {};
 }
 
-// Of a pair of sides, both say how long they are if one does.
-Layout LayoutBeside(const data::Side& side, const data::Side& other) {
-  if (!side.lengths.empty() || other.lengths.empty()) return LayoutOf(side);
-  return Layout::Padded(std::vector<int64_t>(static_cast<size_t>(side.rows), side.length));
-}
-
 template <class TokenLoss>
 LossResult Loss(ModelImpl& model, const data::Batch& batch, Objective objective, double smoothing,
                 const TokenLoss& token_loss) {
@@ -48,11 +42,11 @@ LossResult Loss(ModelImpl& model, const data::Batch& batch, Objective objective,
     case Objective::kTranslate:
       break;
   }
-  const Layout source = LayoutBeside(batch.input, batch.second);
-  const Layout target = LayoutBeside(batch.second, batch.input);
+  const Layout source = LayoutOf(batch.input);
   const Tensor memory = model.Encode(input, source);
-  return token_loss(model.Decode(InputOf(model.config(), batch.second), memory, target, source),
-                    targets);
+  return token_loss(
+      model.Decode(InputOf(model.config(), batch.second), memory, LayoutOf(batch.second), source),
+      targets);
 }
 
 }  // namespace
