@@ -187,7 +187,13 @@ class Run {
       (batches.size() == 1 ? result.loss : result.loss * share).backward();
     }
     const double gradient = optimiser_.ClipGradients(options_.clip);
-    if (!std::isfinite(loss) || !std::isfinite(gradient)) Diverged(loss, gradient, rate);
+    // Without the sign, which of what is no number says nothing.
+    if (!std::isfinite(loss) || !std::isfinite(gradient)) {
+      Diverged(
+          fmt::format("at step {} the loss is {} and its gradient {}",
+                      report::FormatInteger(state_.step + 1), std::abs(loss), std::abs(gradient)),
+          rate);
+    }
     optimiser_.Step(rate);
     optimiser_.ZeroGradients();
 
@@ -221,7 +227,7 @@ class Run {
                     report::FormatCount(static_cast<double>(step_tokens_) / step_seconds_)));
   }
 
-  [[noreturn]] void Diverged(double loss, double gradient, double rate) {
+  [[noreturn]] void Diverged(const std::string& what, double rate) {
     meter_.Clear();
     const std::vector<Checkpoint> checkpoints = Checkpoints(job_.directory);
     const std::string back =
@@ -231,13 +237,11 @@ class Run {
                   "The last checkpoint is of step {}: go on from it with --resume {} and "
                   "one of these",
                   report::FormatInteger(checkpoints.back().step), job_.directory);
-    // Without the sign, which of what is no number says nothing.
     throw Error(fmt::format(
-        "at step {} the loss is {} and its gradient {}, at a learning rate of {:.2g}: the model "
-        "has "
-        "diverged. Try a lower --lr, a longer --warmup or a smaller --clip; with attention whose "
-        "weights can sum to nothing (identity features) the option \"normaliser\": \"norm\". {}",
-        report::FormatInteger(state_.step + 1), std::abs(loss), std::abs(gradient), rate, back));
+        "{}, at a learning rate of {:.2g}: the model has diverged. Try a lower --lr, a longer "
+        "--warmup or a smaller --clip; with attention whose weights can sum to nothing (identity "
+        "features) the option \"normaliser\": \"norm\". {}",
+        what, rate, back));
   }
 
   // Of the validation split; the model is kept if it is the best so far.
@@ -250,7 +254,11 @@ class Run {
                                   report::FormatInteger(state_.step), 100 * done));
         });
     const double figure = HasClasses(objective_) ? -evaluation.Accuracy() : evaluation.Loss();
-    if (!std::isfinite(figure)) Diverged(evaluation.Loss(), 0, schedule_.LearningRate(state_.step));
+    if (!std::isfinite(evaluation.Loss())) {
+      Diverged(fmt::format("after step {} the loss on the validation split is {}",
+                           report::FormatInteger(state_.step), std::abs(evaluation.Loss())),
+               schedule_.LearningRate(state_.step));
+    }
     const bool best = !state_.best || figure < *state_.best;
     if (best) {
       SaveModel(*model_, ModelPath(job_.directory));
