@@ -171,6 +171,20 @@ json Perplexity(double loss, const report::Interval& interval) {
           {"high", std::exp(interval.high)}};
 }
 
+// Perplexities a word can be astronomic.
+std::string Number(double value) {
+  return value < 1e6 ? fmt::format("{:.3f}", value) : fmt::format("{:.3g}", value);
+}
+
+std::string PerplexityLine(const std::string& unit, const json& row) {
+  const auto low = row["low"].get<double>(), high = row["high"].get<double>();
+  return fmt::format("  perplexity a {:<6}{:>10}   {}\n", unit,
+                     Number(row["perplexity"].get<double>()),
+                     std::isfinite(low) && std::isfinite(high)
+                         ? fmt::format("95 %: {} to {}", Number(low), Number(high))
+                         : "too few batches for an interval");
+}
+
 report::Interval Scaled(const report::Interval& interval, double factor) {
   return {interval.low * factor, interval.high * factor};
 }
@@ -184,9 +198,7 @@ void AddPerplexities(const Evaluation& evaluation, const data::Dataset& set, std
     const double factor = predictions / count;
     const json row = Perplexity(evaluation.Loss() * factor, Scaled(interval, factor));
     object[fmt::format("per_{}", unit)] = row;
-    table += fmt::format("  perplexity a {:<6}{:>10.3f}   95 %: {:.3f} to {:.3f}\n", unit,
-                         row["perplexity"].get<double>(), row["low"].get<double>(),
-                         row["high"].get<double>());
+    table += PerplexityLine(unit, row);
   };
   line("token", predictions);
   // All tokens but the first are predicted, or a part of them: with them as much of the text.
@@ -310,9 +322,7 @@ void Run(const Arguments& arguments) {
     const report::Interval interval = report::OfMean(evaluation.losses, evaluation.counts);
     object["loss"] = evaluation.Loss();
     object["per_token"] = Perplexity(evaluation.Loss(), interval);
-    table +=
-        fmt::format("  perplexity a token{:>9.3f}   95 %: {:.3f} to {:.3f}\n",
-                    std::exp(evaluation.Loss()), std::exp(interval.low), std::exp(interval.high));
+    table += PerplexityLine("token", object["per_token"]);
     AddAccuracy(evaluation, table, object);
   }
   if (arguments.baselines) AddBaselines(loaded, set, table, object);
@@ -332,7 +342,8 @@ int RunEval(int argc, char** argv) {
   CLI::App app(kDescription, "cosformer eval");
   app.footer(kExamples);
   app.get_formatter()->column_width(32);
-  app.option_defaults()->always_capture_default();
+  app.option_defaults()->always_capture_default()->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeLast);
   app.add_option("model", arguments.model, "A run's directory, or a model's")->required();
   app.add_option("path", arguments.path, "On what: a file, or a directory as the task reads it");
   app.add_option("--split", arguments.split,

@@ -156,8 +156,13 @@ ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& d
 }
 
 std::string ModelDirectory(const std::string& path) {
-  const std::string inner = ModelPath(path);
-  return fs::exists(fs::path(inner) / "config.json") ? inner : path;
+  for (const std::string& directory : {ModelPath(path), path}) {
+    if (fs::exists(fs::path(directory) / "config.json")) return directory;
+  }
+  throw Error(
+      fmt::format("\"{}\" is neither a run nor a model: there is no config.json in it or in "
+                  "its model/",
+                  path));
 }
 
 }  // namespace cosformer::cli

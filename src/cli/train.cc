@@ -266,12 +266,14 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
                       arguments.resume));
     }
   }
+  if (!resume && !arguments.out.empty()) RequireNoRun(arguments.out);
   SetThreads(arguments.threads);
-  // A pre-trained model brings its tokenizer.
-  if (!arguments.model.from.empty() && arguments.data.prepare.tokenizer.empty()) {
+  const data::Task& task = data::FindTask(arguments.data.task);
+  // A pre-trained model brings its tokenizer, unless the task has one whatever the text.
+  if (!arguments.model.from.empty() && arguments.data.prepare.tokenizer.empty() &&
+      task.FixedTokenizer() == nullptr) {
     arguments.data.prepare.tokenizer = ModelDirectory(arguments.model.from);
   }
-  const data::Task& task = data::FindTask(arguments.data.task);
   if (train.length == 0) train.length = task.description().length;
   const data::TaskData data = PrepareData(arguments.data);
   const ModelConfig config = model_options.Config(task, data, train.length);
@@ -296,6 +298,10 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
       if (option->get_configurable() && option->count() == 0) option->capture_default_str();
     }
     model_options.LeaveInheritedOut();
+    std::vector<const char*> paths = {"--data",  "--train", "--valid", "--test",
+                                      "--cache", "--from",  "--config"};
+    if (!data::IsTokenizerKind(arguments.data.prepare.tokenizer)) paths.push_back("--tokenizer");
+    MakePathsAbsolute(app, paths);
     report::WriteFile(RecipePath(arguments.out), RecipeOf(app));
     WriteConfig((std::filesystem::path(ModelPath(arguments.out)) / kConfigFile).string(), config);
   };
@@ -312,7 +318,8 @@ int RunTrain(int argc, char** argv) {
   CLI::App app(kDescription, "cosformer train");
   app.footer(TaskList() + kExamples);
   app.get_formatter()->column_width(32);
-  app.option_defaults()->always_capture_default();
+  app.option_defaults()->always_capture_default()->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeLast);
   AddRecipeOption(app);
   AddDataOptions(app, arguments.data);
   const ModelOptions model_options(app, arguments.model);

@@ -123,7 +123,7 @@ class Preparation {
       fixed_ = *own;
     } else if (spec_ == "bytes") {
       fixed_ = Tokenizer::Bytes();
-    } else if (spec_ != "words" && spec_ != "sentencepiece") {
+    } else if (!IsTokenizerKind(spec_)) {
       if (!fs::exists(spec_)) {
         throw Error(
             fmt::format("--tokenizer \"{}\" is neither bytes, words, sentencepiece nor a "
@@ -487,6 +487,10 @@ class Preparation {
 
 const std::optional<Dataset>& TaskData::Get(Split split) const {
   return split == Split::kTrain ? train : split == Split::kValid ? valid : test;
+}
+
+bool IsTokenizerKind(const std::string& tokenizer) {
+  return tokenizer == "bytes" || tokenizer == "words" || tokenizer == "sentencepiece";
 }
 
 TaskData Prepare(const Task& task, const Source& source, const PrepareOptions& options,

@@ -45,6 +45,9 @@ struct TaskData {
   const std::optional<Dataset>& Get(Split split) const;
 };
 
+// Whether `tokenizer` is a kind that is made from the text (or bytes), and no path.
+bool IsTokenizerKind(const std::string& tokenizer);
+
 // What is being done, and how much of it, for people: called now and then.
 using Notify = std::function<void(const std::string&)>;
 

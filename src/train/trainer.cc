@@ -52,14 +52,9 @@ class Run {
     RemovePartialFiles(job.directory);
     state_.data = job.data->train->info().checksum +
                   (job.data->valid ? job.data->valid->info().checksum : "");
+    if (!job.resume) RequireNoRun(job.directory);
     const std::vector<Checkpoint> checkpoints = Checkpoints(job.directory);
     if (!checkpoints.empty()) {
-      if (!job.resume) {
-        throw Error(
-            fmt::format("\"{}\" holds a run already; go on with it: cosformer train "
-                        "--resume {}; or take another --out",
-                        job.directory, job.directory));
-      }
       state_ = LoadTrainingState(checkpoints.back().path, model_, optimiser_, state_.data);
       resumed_ = true;
     }
@@ -363,6 +358,14 @@ data::BatchOptions BatchOptionsFor(const data::Task& task, const Tokenizer& toke
   batch.masked = options.masked;
   batch.seed = options.seed;
   return batch;
+}
+
+void RequireNoRun(const std::string& directory) {
+  if (Checkpoints(directory).empty()) return;
+  throw Error(
+      fmt::format("\"{}\" holds a run already; go on with it: cosformer train --resume {}; or take "
+                  "another --out",
+                  directory, directory));
 }
 
 TrainSummary Train(const TrainJob& job, Model& model) {

@@ -68,6 +68,9 @@ struct TrainSummary {
 data::BatchOptions BatchOptionsFor(const data::Task& task, const Tokenizer& tokenizer,
                                    const ModelConfig& config, const TrainOptions& options);
 
+// Throws Error when the directory holds a run that could be resumed.
+void RequireNoRun(const std::string& directory);
+
 // Trains until the end, a signal, or an error; leaves the best model in the run's directory. The
 // model is as it was after the last step, or the best one if the run is finished.
 TrainSummary Train(const TrainJob& job, Model& model);
