@@ -8,15 +8,16 @@
 namespace cosformer {
 namespace {
 
-// The sanitizers can't watch what is bound so; their builds have no libtorch, and need it not.
 #if defined(COSFORMER_SANITIZED)
+// The sanitizers can't watch what is bound to itself first; their builds have no libtorch, and need
+// it not. Their dlopen does not look where the program would: the path is given whole.
 constexpr int kHow = RTLD_NOW | RTLD_LOCAL;
+constexpr const char* kFile = COSFORMER_SANITIZED;
 #else
 constexpr int kHow = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
-#endif
-
 // Found by the run path of the program, or by the system's.
 constexpr const char* kFile = "libcosformer_sentencepiece.so";
+#endif
 
 const SentencePieceLibrary* Open() {
   void* handle = dlopen(kFile, kHow);
