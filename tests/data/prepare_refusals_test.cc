@@ -2,10 +2,8 @@
 // whole.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "contains.h"
 #include "data/prepare.h"
 #include "data/tasks/reading.h"
+#include "formats/full_disk.h"
 
 namespace cosformer::data {
 namespace {
@@ -241,18 +240,15 @@ TEST_F(PrepareRefusalsTest, AFullDiskLeavesNothingThatIsTakenForWhole) {
   const std::string directory = Make("lm", source).directory;
   const std::string whole = Read(directory + "/train.tokens");
   Write("a.txt", Lines(800) + "one more\n");
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   for (const rlim_t bytes : {rlim_t{50}, rlim_t{2000}}) {
-    const rlimit limit{bytes, before.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-    const std::string complaint = Complaint("lm", source);
-    setrlimit(RLIMIT_FSIZE, &before);
+    std::string complaint;
+    {
+      const cosformer::testing::FullDisk disk(bytes);
+      complaint = Complaint("lm", source);
+    }
     EXPECT_TRUE(Contains(complaint, "cannot write"));
     EXPECT_FALSE(fs::exists(directory + "/prepared.json"));
   }
-  std::signal(SIGXFSZ, handler);
   // The old text again, as it was: its place in the cache is made anew.
   Write("a.txt", Lines(800));
   const TaskData data = Make("lm", source);
