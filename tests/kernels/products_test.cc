@@ -1,0 +1,202 @@
+// Products with weights of every type against sums in double, and the promise that a dot product is
+// the same to the bit wherever it is computed.
+#include "kernels/products.h"
+
+#include <algorithm>
+
+#include "support.h"
+
+namespace cosformer::testing {
+namespace {
+
+constexpr WeightType kTypes[] = {WeightType::kFloat32, WeightType::kBFloat16, WeightType::kInt8,
+                                 WeightType::kInt4};
+
+// A matrix that is written by WriteWeights(). Rows end where they end: the bytes after the last
+// one are not there.
+class Matrix {
+ public:
+  Matrix(WeightType type, int64_t rows, int64_t columns, std::vector<float> from)
+      : row_bytes_(static_cast<size_t>(WeightRowBytes(type, columns))),
+        data_((static_cast<size_t>(rows) * row_bytes_ + 7) / 8),
+        scales_(static_cast<size_t>(rows * WeightRowScales(type, columns))) {
+    for (int64_t row = 0; row < rows; ++row) {
+      WriteWeights(type, from.data() + row * columns, columns,
+                   reinterpret_cast<char*>(data_.data()) + static_cast<size_t>(row) * row_bytes_,
+                   scales_.data() + row * WeightRowScales(type, columns));
+    }
+    view_ = {type, rows, columns, data_.data(), scales_.data()};
+  }
+  Matrix(WeightType type, int64_t rows, int64_t columns, uint64_t seed)
+      : Matrix(type, rows, columns, Normal(rows * columns, seed)) {}
+
+  const Weights& view() const { return view_; }
+  std::vector<float> Row(int64_t row) const {
+    std::vector<float> numbers(static_cast<size_t>(view_.columns));
+    ReadWeights(view_, row, numbers.data());
+    return numbers;
+  }
+
+ private:
+  size_t row_bytes_;
+  std::vector<uint64_t> data_;
+  std::vector<float> scales_;
+  Weights view_;
+};
+
+std::vector<Expected> Reference(const std::vector<float>& x, int64_t rows, const Matrix& matrix,
+                                const std::vector<float>& bias) {
+  const int64_t columns = matrix.view().columns;
+  std::vector<Expected> y(static_cast<size_t>(rows * matrix.view().rows));
+  for (int64_t n = 0; n < matrix.view().rows; ++n) {
+    const std::vector<float> w = matrix.Row(n);
+    for (int64_t m = 0; m < rows; ++m) {
+      double sum = bias.empty() ? 0 : static_cast<double>(bias[static_cast<size_t>(n)]);
+      double size = std::abs(sum);
+      for (int64_t k = 0; k < columns; ++k) {
+        const double term = static_cast<double>(x[static_cast<size_t>(m * columns + k)]) *
+                            static_cast<double>(w[static_cast<size_t>(k)]);
+        sum += term;
+        size += std::abs(term);
+      }
+      // A lane adds a quarter of a part at most; then its lanes, the parts and the bias.
+      const double chain = static_cast<double>(std::min<int64_t>(columns, 512)) / 4 + 6 +
+                           static_cast<double>(columns) / 512;
+      y[static_cast<size_t>(m * matrix.view().rows + n)] = {sum, chain * kUnit * size};
+    }
+  }
+  return y;
+}
+
+class Products : public EveryTarget {};
+INSTANTIATE_TEST_SUITE_P(, Products, AllTargets(), TargetOf);
+
+TEST_P(Products, EqualTheirDefinitionAtEverySizeAndType) {
+  std::mt19937_64 random(1);
+  const auto draw = [&](int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(random);
+  };
+  for (int round = 0; round < (kSanitized ? 60 : 240); ++round) {
+    const WeightType type = kTypes[round % 4];
+    const bool deep = draw(0, 3) == 0;
+    const int64_t rows = draw(1, deep ? 15 : 40);
+    const int64_t outputs = draw(1, deep ? 21 : 150);
+    const int64_t columns = deep ? draw(500, 1700) : draw(1, 150);
+    const Matrix matrix(type, outputs, columns, static_cast<uint64_t>(round));
+    const std::vector<float> x = Normal(rows * columns, 1000 + static_cast<uint64_t>(round));
+    const std::vector<float> bias = draw(0, 1) == 0 ? std::vector<float>() : Normal(outputs, 7);
+    Buffer from(x, static_cast<size_t>(draw(0, 15)));
+    Buffer y(rows * outputs, static_cast<size_t>(draw(0, 15)));
+    Multiply(from.data(), columns, rows, matrix.view(), bias.empty() ? nullptr : bias.data(),
+             y.data(), outputs, static_cast<int>(draw(1, 3)));
+    SCOPED_TRACE(::testing::Message() << "type " << static_cast<int>(type) << ", " << rows << " x "
+                                      << columns << " x " << outputs);
+    ASSERT_NO_FATAL_FAILURE(ExpectClose(y.values(), Reference(x, rows, matrix, bias), "y"));
+  }
+}
+
+TEST_P(Products, AreTheSameToTheBitForAnyRowsAndThreads) {
+  for (const WeightType type : kTypes) {
+    const int64_t rows = 31, outputs = 139, columns = 1100;
+    const Matrix matrix(type, outputs, columns, 3);
+    const std::vector<float> x = Normal(rows * columns, 4);
+    const std::vector<float> bias = Normal(outputs, 5);
+    Buffer whole(rows * outputs);
+    Multiply(x.data(), columns, rows, matrix.view(), bias.data(), whole.data(), outputs, 1);
+    for (int64_t count = 1; count <= rows; ++count) {
+      for (const int threads : {1, 2, 5}) {
+        Buffer part(rows * outputs);
+        for (int64_t row = 0; row < rows; row += count) {
+          Multiply(x.data() + row * columns, columns, std::min(count, rows - row), matrix.view(),
+                   bias.data(), part.data() + row * outputs, outputs, threads);
+        }
+        ASSERT_TRUE(SameBits(part.values(), whole.values()))
+            << "type " << static_cast<int>(type) << ", " << count << " rows at a time, " << threads
+            << " threads";
+      }
+    }
+  }
+}
+
+TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
+  const int64_t rows = 9, outputs = 10, columns = 33, x_stride = 40, y_stride = 13;
+  const Matrix matrix(WeightType::kFloat32, outputs, columns, 1);
+  std::vector<float> x = Normal(rows * columns, 2);
+  std::vector<float> spread(static_cast<size_t>(rows * x_stride), kNaN);
+  for (int64_t row = 0; row < rows; ++row) {
+    std::copy_n(x.begin() + row * columns, columns, spread.begin() + row * x_stride);
+  }
+  std::vector<float> y(static_cast<size_t>(rows * y_stride), 77.0f), dense;
+  Multiply(spread.data(), x_stride, rows, matrix.view(), nullptr, y.data(), y_stride, 1);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t c = 0; c < y_stride; ++c) {
+      const float value = y[static_cast<size_t>(row * y_stride + c)];
+      if (c < outputs) {
+        dense.push_back(value);
+      } else {
+        EXPECT_EQ(value, 77.0f);
+      }
+    }
+  }
+  ExpectClose(dense, Reference(x, rows, matrix, {}), "y");
+}
+
+TEST_P(Products, KeepNaNInItsOwnRowOfXOrW) {
+  const int64_t rows = 8, outputs = 9, columns = 70;
+  std::vector<float> w = Normal(outputs * columns, 1), x = Normal(rows * columns, 2);
+  w[4 * columns + 69] = kNaN;
+  x[6 * columns + 1] = kNaN;
+  const Matrix matrix(WeightType::kFloat32, outputs, columns, w);
+  std::vector<float> y(static_cast<size_t>(rows * outputs));
+  Multiply(x.data(), columns, rows, matrix.view(), nullptr, y.data(), outputs, 1);
+  for (int64_t m = 0; m < rows; ++m) {
+    for (int64_t n = 0; n < outputs; ++n) {
+      EXPECT_EQ(std::isnan(y[static_cast<size_t>(m * outputs + n)]), m == 6 || n == 4);
+    }
+  }
+}
+
+TEST_P(Products, ReadRowsOfEveryTypeAndWidth) {
+  for (const WeightType type : kTypes) {
+    for (const int64_t columns : Widths()) {
+      const std::vector<float> from = Normal(2 * columns, static_cast<uint64_t>(columns));
+      const Matrix matrix(type, 2, columns, from);
+      for (int64_t row = 0; row < 2; ++row) {
+        Buffer to(columns);
+        ReadWeights(matrix.view(), row, to.data());
+        const int64_t group = WeightGroup(type);
+        for (int64_t c = 0; c < columns; ++c) {
+          double most = 0;
+          for (int64_t i = c / group * group; i < std::min(columns, (c / group + 1) * group); ++i) {
+            most = std::max(
+                most, std::abs(static_cast<double>(from[static_cast<size_t>(row * columns + i)])));
+          }
+          // Half a step, and the roundings of scale and product.
+          const double bound = type == WeightType::kFloat32    ? 0
+                               : type == WeightType::kBFloat16 ? most * 0x1p-8
+                               : type == WeightType::kInt8     ? most * (0.5 / 127 + 3 * kUnit)
+                                                               : most * (0.5 / 7 + 3 * kUnit);
+          ASSERT_LE(std::abs(static_cast<double>(to[static_cast<size_t>(c)]) -
+                             static_cast<double>(from[static_cast<size_t>(row * columns + c)])),
+                    bound)
+              << "type " << static_cast<int>(type) << ", column " << c << " of " << columns;
+        }
+      }
+    }
+  }
+}
+
+TEST(WeightRows, OfZerosAndOfTinyNumbersStayFinite) {
+  for (const WeightType type : kTypes) {
+    for (const float value : {0.0f, 1e-45f, -1e-38f, 3e38f}) {
+      const Matrix matrix(type, 1, 40, std::vector<float>(40, value));
+      for (const float read : matrix.Row(0)) {
+        ASSERT_TRUE(std::isfinite(read));
+        ASSERT_LE(std::abs(read), std::abs(value) * 1.01f);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cosformer::testing
