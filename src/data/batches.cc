@@ -7,6 +7,7 @@
 
 #include "cosformer/error.h"
 #include "data/random.h"
+#include "formats/text_pair.h"
 
 namespace cosformer::data {
 namespace {
@@ -275,18 +276,8 @@ std::vector<int64_t> Batches::Text(int64_t example, int64_t part, int64_t most) 
 std::vector<int64_t> Batches::Sequence(int64_t example) const {
   const bool pair = set_.info().parts == 2;
   const int64_t room = std::max<int64_t>(0, options_.length - SpecialCount());
-  int64_t first = set_.Length(example, 0);
-  int64_t second = pair ? set_.Length(example, 1) : 0;
-  if (first + second > room) {
-    const int64_t shorter = std::min({first, second, room / 2});
-    if (first <= second) {
-      first = shorter;
-      second = std::min(second, room - first);
-    } else {
-      second = shorter;
-      first = std::min(first, room - second);
-    }
-  }
+  const auto [first, second] =
+      CutPair(set_.Length(example, 0), pair ? set_.Length(example, 1) : 0, room);
   std::vector<int64_t> tokens;
   if (!options_.images && options_.special.begin >= 0) tokens.push_back(options_.special.begin);
   const std::vector<int64_t> head = Text(example, 0, first);

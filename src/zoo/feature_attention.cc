@@ -60,7 +60,7 @@ Tensor RotatedAttention(const Inputs& inputs, const FeatureOptions& options, con
 }
 
 Tensor UnitRootMeanSquare(const Tensor& o, const Tensor& gain) {
-  return o * torch::rsqrt(o.square().mean(-1, /*keepdim=*/true) + 1e-6) * gain;
+  return o * torch::rsqrt(o.square().mean(-1, /*keepdim=*/true) + kHeadNormEpsilon) * gain;
 }
 
 // One state, or with rotary positions two: of the numerator, and of the normaliser.
@@ -178,18 +178,20 @@ std::unique_ptr<Stream> FeatureAttention::NewStream(int64_t batch) {
   return std::make_unique<FeatureStream>(geometry_, options_, gain_, batch);
 }
 
-Entry FeatureEntry(std::string name, std::string summary,
-                   std::function<FeatureOptions(const Geometry&, OptionReader&)> read) {
-  Entry entry;
-  entry.name = std::move(name);
-  entry.summary = std::move(summary);
-  entry.abilities = kFeatureAbilities;
-  entry.rotary = RotaryUse::kInside;
-  entry.stochastic_positions = true;
-  entry.make = [read = std::move(read)](const Geometry& geometry, OptionReader& options) {
-    return std::make_shared<FeatureAttention>(geometry, read(geometry, options));
-  };
-  return entry;
+void AddFeatureAttention(std::vector<Entry>& entries) {
+  for (const FeatureSystem& system : FeatureSystems()) {
+    Entry entry;
+    entry.name = system.name;
+    entry.summary = system.summary;
+    entry.abilities = kFeatureAbilities;
+    entry.rotary = RotaryUse::kInside;
+    entry.stochastic_positions = true;
+    entry.make = [&system](const Geometry& geometry, OptionReader& options) {
+      return std::make_shared<FeatureAttention>(
+          geometry, ReadFeatureOptions(system, geometry.max_length, options));
+    };
+    entries.push_back(std::move(entry));
+  }
 }
 
 }  // namespace cosformer::zoo

@@ -2,18 +2,10 @@
 // the Linear Transformer are, with different kernels.
 #pragma once
 
+#include "formats/feature_systems.h"
 #include "zoo/system.h"
 
 namespace cosformer::zoo {
-
-struct FeatureOptions {
-  LinearKernel kernel;
-  // In place of the division by the sum of the weights, the outputs of each head are brought to
-  // unit root mean square and multiplied by a learned gain (arXiv 2210.10340): its gradients are
-  // bounded.
-  bool norm = false;
-  bool endless = false;  // a stream goes on past the horizon (see LinearStateConfig)
-};
 
 class FeatureAttention final : public System {
  public:
@@ -35,10 +27,6 @@ inline constexpr Abilities kFeatureAbilities = {.causal = true,
                                                 .streaming = true,
                                                 .padding = true,
                                                 .packing = true};
-
-// The entry of such a system; `read` turns its options into a kernel.
-Entry FeatureEntry(std::string name, std::string summary,
-                   std::function<FeatureOptions(const Geometry&, OptionReader&)> read);
 
 // Linear attention over features whose streams remember a LinearState, for the systems that compute
 // features of their own. Takes q and k as the kernel's feature map expects them.

@@ -94,8 +94,7 @@ void CheckAble(const Entry& entry, Direction direction);
 
 // One a file; each appends its entries.
 void AddSoftmax(std::vector<Entry>& entries);
-void AddCosformer(std::vector<Entry>& entries);
-void AddLinearTransformer(std::vector<Entry>& entries);
+void AddFeatureAttention(std::vector<Entry>& entries);
 void AddPerformer(std::vector<Entry>& entries);
 void AddRandomFeatures(std::vector<Entry>& entries);
 void AddSparse(std::vector<Entry>& entries);

@@ -22,8 +22,7 @@ const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = [] {
     std::vector<Entry> list;
     AddSoftmax(list);
-    AddCosformer(list);
-    AddLinearTransformer(list);
+    AddFeatureAttention(list);
     AddPerformer(list);
     AddRandomFeatures(list);
     AddSparse(list);

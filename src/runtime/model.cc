@@ -1,0 +1,230 @@
+// The public face of a model: its directory, its tokenizer, whole texts in and predictions out.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "cosformer/runtime.h"
+#include "formats/task_card.h"
+#include "formats/text_pair.h"
+#include "formats/tokenizer.h"
+#include "runtime/model_builder.h"
+#include "runtime/network.h"
+
+namespace cosformer::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kWeightsFile = "model.safetensors";
+
+// A run's directory stands for its model.
+fs::path ModelDirectory(const std::string& given) {
+  const fs::path directory(given);
+  if (!fs::exists(directory)) {
+    throw Error(fmt::format("\"{}\" does not exist; give a model's directory, or a run's", given));
+  }
+  if (!fs::exists(directory / kConfigFile) && fs::exists(directory / "model" / kConfigFile)) {
+    return directory / "model";
+  }
+  if (!fs::exists(directory / kConfigFile)) {
+    throw Error(
+        fmt::format("\"{}\" has no {}; give a model's directory, or a run's", given, kConfigFile));
+  }
+  return directory;
+}
+
+// log softmax, the likeliest first, at most `count`.
+std::vector<Prediction> Likeliest(std::span<const float> logits, size_t count) {
+  const float most = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float x : logits) sum += std::exp(static_cast<double>(x - most));
+  const double log_sum = static_cast<double>(most) + std::log(sum);
+  std::vector<Prediction> all(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) {
+    all[i] = {static_cast<int32_t>(i), static_cast<double>(logits[i]) - log_sum};
+  }
+  count = std::min(count, all.size());
+  std::partial_sort(all.begin(), all.begin() + static_cast<ptrdiff_t>(count), all.end(),
+                    [](const Prediction& a, const Prediction& b) {
+                      return a.log_probability != b.log_probability
+                                 ? a.log_probability > b.log_probability
+                                 : a.token < b.token;
+                    });
+  all.resize(count);
+  return all;
+}
+
+const Tokenizer& Required(const std::shared_ptr<const Tokenizer>& tokenizer) {
+  if (tokenizer == nullptr) {
+    throw Error("the model's directory has no tokenizer: it reads tokens or images, not text");
+  }
+  return *tokenizer;
+}
+
+void CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& config, const fs::path& where) {
+  if (tokenizer.size() == config.vocabulary) return;
+  throw Error(fmt::format(
+      "{}: its tokenizer has {} tokens, its config a vocabulary of {}: they belong to different "
+      "models",
+      where.string(), tokenizer.size(), config.vocabulary));
+}
+
+// As the data of classifiers are made: a token that begins, the texts with a separator between
+// them, each cut where it is too long, the longer one first.
+std::vector<int32_t> ClassifierInput(const Model& model, const Tokenizer& tokenizer,
+                                     std::initializer_list<std::string_view> texts) {
+  const SpecialTokens& special = tokenizer.special();
+  std::vector<std::vector<int32_t>> parts;
+  for (const std::string_view text : texts) parts.push_back(tokenizer.Encode(text));
+  if (parts.size() > 1 && special.separator < 0) {
+    throw Error("the model's tokenizer has no token that separates two texts");
+  }
+  const int64_t taken = (special.begin >= 0 ? 1 : 0) + static_cast<int64_t>(parts.size()) - 1;
+  parts.resize(2);
+  const auto [first, second] =
+      CutPair(static_cast<int64_t>(parts[0].size()), static_cast<int64_t>(parts[1].size()),
+              std::max<int64_t>(0, model.network().config().max_length - taken));
+  parts[0].resize(static_cast<size_t>(first));
+  parts[1].resize(static_cast<size_t>(second));
+  std::vector<int32_t> tokens;
+  if (special.begin >= 0) tokens.push_back(special.begin);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (i > 0) tokens.push_back(special.separator);
+    tokens.insert(tokens.end(), parts[i].begin(), parts[i].end());
+  }
+  return tokens;
+}
+
+}  // namespace
+
+Model ModelBuilder::Build(ModelConfig config, Parameters parameters,
+                          std::shared_ptr<const Tokenizer> tokenizer,
+                          std::vector<std::string> labels, const LoadOptions& options) {
+  Model model;
+  model.network_ = std::make_shared<Network>(std::move(config), std::move(parameters),
+                                             options.endless, options.threads);
+  model.tokenizer_ = std::move(tokenizer);
+  model.labels_ = std::make_shared<std::vector<std::string>>(std::move(labels));
+  return model;
+}
+
+Model Model::Load(const std::string& given, const LoadOptions& options) {
+  const fs::path directory = ModelDirectory(given);
+  ModelConfig config = ReadConfig((directory / kConfigFile).string());
+  std::shared_ptr<const Tokenizer> tokenizer;
+  if (Tokenizer::IsIn(directory.string())) {
+    tokenizer = std::make_shared<Tokenizer>(Tokenizer::Load(directory.string()));
+    if (config.input == InputKind::kTokens) CheckTokenizer(*tokenizer, config, directory);
+  }
+  std::vector<std::string> labels;
+  if (fs::exists(directory / "task.json")) labels = ReadTaskCard(directory.string()).labels;
+  if (!labels.empty() && static_cast<int64_t>(labels.size()) != config.classes) {
+    throw Error(fmt::format("{}: its task.json names {} classes, its config has {}",
+                            directory.string(), labels.size(), config.classes));
+  }
+  // What the runtime does not execute is refused before the weights are read.
+  Network::CheckSupported(config);
+  const std::string path = (directory / kWeightsFile).string();
+  Parameters parameters = ReadParameters(config, SafetensorsFile::Open(path), path);
+  return ModelBuilder::Build(std::move(config), std::move(parameters), std::move(tokenizer),
+                             std::move(labels), options);
+}
+
+Use Model::use() const {
+  const ModelConfig& config = network_->config();
+  switch (config.kind) {
+    case cosformer::ModelKind::kDecoder:
+      return Use::kLanguageModel;
+    case cosformer::ModelKind::kTwoTower:
+      return Use::kRetrieval;
+    default:
+      return config.classes > 0 ? Use::kClassifier : Use::kMaskedModel;
+  }
+}
+
+int64_t Model::vocabulary() const { return network_->config().vocabulary; }
+int64_t Model::parameters() const { return network_->parameters().count; }
+int64_t Model::weight_bytes() const { return network_->parameters().bytes; }
+std::optional<int64_t> Model::max_tokens() const { return network_->Limit(); }
+const std::vector<std::string>& Model::labels() const { return *labels_; }
+
+std::vector<int32_t> Model::Encode(std::string_view text) const {
+  return Required(tokenizer_).Encode(text);
+}
+
+std::string Model::Decode(std::span<const int32_t> tokens) const {
+  return Required(tokenizer_).Decode(tokens);
+}
+
+int32_t Model::end_token() const {
+  // Words end their lines with it, and a text goes on after a line.
+  if (tokenizer_ == nullptr || tokenizer_->kind() == TokenizerKind::kWords) return -1;
+  return tokenizer_->special().end;
+}
+
+std::vector<Prediction> Model::Classify(std::span<const int32_t> tokens) const {
+  const std::vector<float> scores = network_->Classify(network_->Encode(tokens));
+  return Likeliest(scores, scores.size());
+}
+
+std::vector<Prediction> Model::Classify(std::string_view text) const {
+  return Classify(ClassifierInput(*this, Required(tokenizer_), {text}));
+}
+
+std::vector<Prediction> Model::Classify(std::string_view first, std::string_view second) const {
+  if (use() == Use::kClassifier) {
+    return Classify(ClassifierInput(*this, Required(tokenizer_), {first, second}));
+  }
+  const auto encoded = [&](std::string_view text) {
+    std::vector<int32_t> tokens = Encode(text);
+    tokens.resize(std::min(tokens.size(), static_cast<size_t>(network_->config().max_length)));
+    return network_->Encode(tokens);
+  };
+  const std::vector<float> scores = network_->Classify(encoded(first), encoded(second));
+  return Likeliest(scores, scores.size());
+}
+
+std::vector<Prediction> Model::ClassifyImage(std::span<const uint8_t> pixels) const {
+  if (network_->config().input == InputKind::kTokens) {
+    return Classify(std::vector<int32_t>(pixels.begin(), pixels.end()));
+  }
+  const std::vector<float> scores = network_->Classify(network_->EncodePixels(pixels));
+  return Likeliest(scores, scores.size());
+}
+
+std::vector<std::vector<Prediction>> Model::Fill(std::string_view text, int64_t count) const {
+  constexpr std::string_view kMask = "<mask>";
+  if (use() != Use::kMaskedModel) {
+    throw Error("this model does not fill in blanks; one that was trained with --task mlm does");
+  }
+  const int32_t mask = Required(tokenizer_).special().mask;
+  if (mask < 0) throw Error("the model's tokenizer has no token for what is masked");
+  std::vector<int32_t> tokens;
+  std::vector<size_t> places;
+  for (;;) {
+    const size_t at = text.find(kMask);
+    tokenizer_->Encode(text.substr(0, at), tokens);
+    if (at == std::string_view::npos) break;
+    places.push_back(tokens.size());
+    tokens.push_back(mask);
+    text.remove_prefix(at + kMask.size());
+  }
+  if (places.empty()) {
+    throw Error("the text has no blank; write <mask> where a token is to be filled in");
+  }
+  const std::vector<float> hidden = network_->Encode(tokens);
+  const auto width = static_cast<size_t>(network_->config().width);
+  std::vector<std::vector<Prediction>> filled;
+  std::vector<float> logits(static_cast<size_t>(vocabulary()));
+  for (const size_t place : places) {
+    network_->Logits(hidden.data() + place * width, 1, logits.data());
+    filled.push_back(Likeliest(logits, static_cast<size_t>(std::max<int64_t>(count, 1))));
+  }
+  return filled;
+}
+
+}  // namespace cosformer::runtime

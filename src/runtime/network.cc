@@ -1,0 +1,453 @@
+#include "runtime/network.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+
+#include "runtime/attend.h"
+
+namespace cosformer::runtime {
+namespace {
+
+// Rows from which a pass over them is shared among threads; the work of fewer is over sooner than
+// a thread has started.
+constexpr int64_t kRowsForThreads = 32;
+
+const float* OrNull(const Vector& vector) { return vector.empty() ? nullptr : vector.data(); }
+
+void Normalise(const ModelConfig& config, const NormParameters& norm, const float* x,
+               const float* branch, float* sum, float* y, int64_t rows, int threads) {
+  NormForwardArgs args;
+  args.x = x;
+  args.r = branch;
+  args.weight = norm.weight.data();
+  args.bias = OrNull(norm.bias);
+  args.s = sum;
+  args.y = y;
+  NormOptions options;
+  options.kind = config.norm;
+  options.epsilon = static_cast<float>(config.norm_epsilon);
+  NormForward(args, rows, config.width, options, rows >= kRowsForThreads ? threads : 1);
+}
+
+}  // namespace
+
+// What a pass computes with.
+struct Network::Work {
+  Work(const ModelConfig& config, int64_t rows)
+      : x(Size(rows, config.width)),
+        y(Size(rows, config.width)),
+        branch(Size(rows, config.width)),
+        qkv(Size(rows, (config.heads + 2 * config.kv_heads) * config.head_dim)),
+        o(Size(rows, config.heads * config.head_dim)),
+        pre(Size(rows, PreWidth(config.activation, config.hidden))),
+        hidden(config.activation == Activation::kSwiglu ? Size(rows, config.hidden) : 0) {}
+
+  static size_t Size(int64_t rows, int64_t columns) { return static_cast<size_t>(rows * columns); }
+
+  AlignedFloats x;       // [rows, width]: the residual stream; at the end, normalised
+  AlignedFloats y;       // [rows, width]
+  AlignedFloats branch;  // [rows, width]: still to be added to x
+  AlignedFloats qkv, o;
+  AlignedFloats pre, hidden;  // activations in place, where they can be
+};
+
+void Network::CheckSupported(const ModelConfig& config) {
+  if (config.kind == ModelKind::kEncoderDecoder) {
+    throw Error(
+        "config: the runtime runs decoders, encoders and two towers; a model with an encoder and a "
+        "decoder runs in training and evaluation alone");
+  }
+  const PositionKind positions = config.positions.kind;
+  if (positions == PositionKind::kSpeSine || positions == PositionKind::kSpeConv) {
+    throw Error(fmt::format(
+        "config: the runtime has the positions none, learned, sinusoidal and rotary; \"{}\" runs "
+        "in training and evaluation alone",
+        cosformer::Name(positions)));
+  }
+  for (size_t layer = 0; layer < config.attention.size(); ++layer) {
+    AttentionOf(config, layer, false);
+  }
+}
+
+Network::Network(ModelConfig config, Parameters parameters, bool endless, int threads)
+    : config_(std::move(config)),
+      parameters_(std::move(parameters)),
+      threads_(threads > 0 ? threads : omp_get_max_threads()) {
+  CheckSupported(config_);
+  for (size_t layer = 0; layer < config_.attention.size(); ++layer) {
+    attention_.push_back(AttentionOf(config_, layer, endless));
+    const std::optional<int64_t> horizon = attention_.back().Horizon();
+    if (horizon && (!limit_ || *horizon < *limit_)) {
+      limit_ = horizon;
+      limit_reason_ = "the horizon of its re-weighting is";
+    }
+  }
+  if (config_.positions.kind == PositionKind::kLearned &&
+      (!limit_ || config_.max_length <= *limit_)) {
+    limit_ = config_.max_length;
+    limit_reason_ = "its learned positions end at";
+  }
+}
+
+TextState Network::NewText() const {
+  if (config_.kind != ModelKind::kDecoder) {
+    throw Error(fmt::format(
+        "this model is of kind \"{}\", which reads whole texts; only a decoder goes on with one",
+        cosformer::Name(config_.kind)));
+  }
+  TextState state;
+  for (const LayerAttention& attention : attention_) state.layers.push_back(attention.NewState());
+  return state;
+}
+
+void Network::CheckTokens(std::span<const int32_t> tokens, int64_t position) const {
+  for (const int32_t token : tokens) {
+    if (token < 0 || token >= config_.vocabulary) {
+      throw Error(fmt::format("token {} is not in the model's vocabulary of {}", token,
+                              config_.vocabulary));
+    }
+  }
+  const int64_t end = position + static_cast<int64_t>(tokens.size());
+  if (limit_ && end > *limit_) {
+    const bool learned = config_.positions.kind == PositionKind::kLearned;
+    throw Error(fmt::format(
+        "the text has {} tokens, and {} {}; {}", end, limit_reason_, *limit_,
+        learned ? "give a shorter one, or train with other positions (rotary, sinusoidal or none)"
+        : config_.kind == ModelKind::kDecoder ? "give a shorter one, or go on without an end in "
+                                                "endless mode"
+                                              : "give a shorter one"));
+  }
+}
+
+void Network::AddPositions(int64_t position, int64_t length, float* rows) const {
+  const int64_t width = config_.width;
+  if (config_.positions.kind == PositionKind::kLearned) {
+    const auto* learned = static_cast<const float*>(parameters_.positions.data) + position * width;
+    for (int64_t i = 0; i < length * width; ++i) rows[i] += learned[i];
+    return;
+  }
+  if (config_.positions.kind != PositionKind::kSinusoidal) return;
+  // In double: positions beyond 10^5 would lose their phase in float32.
+  const double rate = -2 * std::log(10000.0) / static_cast<double>(width);
+  for (int64_t t = 0; t < length; ++t) {
+    for (int64_t c = 0; c < width; ++c) {
+      const double angle =
+          static_cast<double>(position + t) * std::exp(static_cast<double>(c / 2) * rate);
+      rows[t * width + c] += static_cast<float>(c % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+}
+
+void Network::Embed(std::span<const int32_t> tokens, int64_t position, float* rows) const {
+  const bool scaled = config_.positions.kind == PositionKind::kSinusoidal;
+  const auto scale = static_cast<float>(std::sqrt(static_cast<double>(config_.width)));
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    float* row = rows + static_cast<int64_t>(t) * config_.width;
+    ReadWeights(parameters_.tokens, tokens[t], row);
+    for (int64_t c = 0; scaled && c < config_.width; ++c) row[c] *= scale;
+  }
+  AddPositions(position, static_cast<int64_t>(tokens.size()), rows);
+}
+
+// From the embedded rows in work.x to their normalised result in the same place. attend(layer, qkv,
+// o) returns false where nothing further is wanted.
+template <class Attend>
+void Network::RunLayers(Work& work, int64_t rows, const Attend& attend) const {
+  const bool pre_norm = config_.norm_place == NormPlace::kPre;
+  const int64_t width = config_.width;
+  const int shared = rows >= kRowsForThreads ? threads_ : 1;
+  const float* branch = nullptr;  // what x still lacks
+  // The sublayer's input; x then lacks nothing but what the sublayer makes of it.
+  const auto before = [&](const NormParameters& norm) -> const float* {
+    if (!pre_norm) return work.x.data();
+    Normalise(config_, norm, work.x.data(), branch, work.x.data(), work.y.data(), rows, threads_);
+    return work.y.data();
+  };
+  // x = the normalised sum.
+  const auto join = [&](const NormParameters& norm) {
+    Normalise(config_, norm, work.x.data(), work.branch.data(), work.x.data(), work.branch.data(),
+              rows, threads_);
+    std::swap(work.x, work.branch);
+  };
+  const auto after = [&](const NormParameters& norm) {
+    if (pre_norm) {
+      branch = work.branch.data();
+    } else {
+      join(norm);
+    }
+  };
+  for (size_t i = 0; i < parameters_.layers.size(); ++i) {
+    const LayerParameters& layer = parameters_.layers[i];
+    const float* input = before(layer.attention_norm);
+    Multiply(input, width, rows, layer.in, OrNull(layer.in_bias), work.qkv.data(), layer.in.rows,
+             threads_);
+    if (!attend(i, work.qkv.data(), work.o.data())) return;
+    Multiply(work.o.data(), layer.out.columns, rows, layer.out, OrNull(layer.out_bias),
+             work.branch.data(), width, threads_);
+    after(layer.attention_norm);
+
+    input = before(layer.feed_forward_norm);
+    Multiply(input, width, rows, layer.hidden, nullptr, work.pre.data(), layer.hidden.rows,
+             threads_);
+    float* hidden = work.hidden.empty() ? work.pre.data() : work.hidden.data();
+    ActivateForward(config_.activation, work.pre.data(), OrNull(layer.hidden_bias), rows,
+                    config_.hidden, hidden, shared);
+    Multiply(hidden, config_.hidden, rows, layer.back, OrNull(layer.back_bias), work.branch.data(),
+             width, threads_);
+    after(layer.feed_forward_norm);
+  }
+  if (pre_norm) join(parameters_.norm);
+}
+
+// At most kPass rows.
+void Network::RunPass(std::span<const Turn> turns, int64_t rows, float* hidden) const {
+  Work work(config_, rows);
+  const bool rotary = config_.positions.kind == PositionKind::kRotary;
+  std::vector<RotaryTable> tables;
+  std::vector<int64_t> begins;
+  int64_t begin = 0;
+  for (const Turn& turn : turns) {
+    const auto length = static_cast<int64_t>(turn.tokens.size());
+    Embed(turn.tokens, turn.state->position, work.x.data() + begin * config_.width);
+    if (rotary) {
+      tables.emplace_back(length, config_.head_dim, config_.positions.rotary_base,
+                          turn.state->position, nullptr, 1);
+    }
+    begins.push_back(begin);
+    begin += length;
+  }
+  const int64_t row_in = (config_.heads + 2 * config_.kv_heads) * config_.head_dim;
+  const int64_t row_out = config_.heads * config_.head_dim;
+  const auto count = static_cast<int64_t>(turns.size());
+  RunLayers(work, rows, [&](size_t layer, float* qkv, float* o) {
+    const auto attend = [&](int64_t i, int threads) {
+      const auto s = static_cast<size_t>(i);
+      AttendAfter(attention_[layer], turns[s].state->layers[layer],
+                  {qkv + begins[s] * row_in, static_cast<int64_t>(turns[s].tokens.size()),
+                   rotary ? &tables[s] : nullptr, OrNull(parameters_.layers[layer].gain),
+                   o + begins[s] * row_out},
+                  threads);
+    };
+    if (count == 1 || threads_ == 1) {
+      for (int64_t i = 0; i < count; ++i) attend(i, threads_);
+      return true;
+    }
+    std::exception_ptr failure;
+#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+    for (int64_t i = 0; i < count; ++i) {
+      try {
+        attend(i, 1);
+      } catch (...) {
+#pragma omp critical
+        failure = std::current_exception();
+      }
+    }
+    if (failure) std::rethrow_exception(failure);
+    return true;
+  });
+  for (size_t s = 0; s < turns.size(); ++s) {
+    const auto length = static_cast<int64_t>(turns[s].tokens.size());
+    const float* last = work.x.data() + (begins[s] + length - 1) * config_.width;
+    turns[s].state->last.assign(last, last + config_.width);
+    turns[s].state->position += length;
+  }
+  if (hidden != nullptr) std::copy(work.x.begin(), work.x.end(), hidden);
+}
+
+void Network::CheckTurn(const Turn& turn) const {
+  for (const LayerState& layer : turn.state->layers) {
+    if (PositionOf(layer) != turn.state->position) {
+      throw Error(
+          "session: an earlier pass failed half way, and its layers disagree about the text; begin "
+          "another session");
+    }
+  }
+  CheckTokens(turn.tokens, turn.state->position);
+}
+
+void Network::Advance(std::span<const Turn> turns, float* hidden) const {
+  for (const Turn& turn : turns) CheckTurn(turn);
+  // As many turns as fit into a pass, whole or the next part of one.
+  std::vector<Turn> pass;
+  int64_t rows = 0;
+  const auto run = [&] {
+    if (rows == 0) return;
+    RunPass(pass, rows, hidden);
+    if (hidden != nullptr) hidden += rows * config_.width;
+    pass.clear();
+    rows = 0;
+  };
+  for (Turn turn : turns) {
+    while (!turn.tokens.empty()) {
+      if (rows == kPass) run();
+      const size_t part = std::min(turn.tokens.size(), static_cast<size_t>(kPass - rows));
+      pass.push_back({turn.state, turn.tokens.first(part)});
+      turn.tokens = turn.tokens.subspan(part);
+      rows += static_cast<int64_t>(part);
+    }
+  }
+  run();
+}
+
+std::vector<float> Network::EncodeRows(std::vector<float> x, int64_t length) const {
+  Work work(config_, length);
+  std::copy(x.begin(), x.end(), work.x.begin());
+  std::optional<RotaryTable> table;
+  if (config_.positions.kind == PositionKind::kRotary) {
+    table.emplace(length, config_.head_dim, config_.positions.rotary_base);
+  }
+  RunLayers(work, length, [&](size_t layer, float* qkv, float* o) {
+    AttendWhole(attention_[layer], config_.kind == ModelKind::kDecoder,
+                {qkv, length, table ? &*table : nullptr, OrNull(parameters_.layers[layer].gain), o},
+                threads_);
+    return true;
+  });
+  std::copy(work.x.begin(), work.x.end(), x.begin());
+  return x;
+}
+
+std::vector<float> Network::Encode(std::span<const int32_t> tokens) const {
+  if (config_.input != InputKind::kTokens) {
+    throw Error("this model reads images, not tokens");
+  }
+  CheckTokens(tokens, 0);
+  std::vector<float> x(tokens.size() * static_cast<size_t>(config_.width));
+  Embed(tokens, 0, x.data());
+  return EncodeRows(std::move(x), static_cast<int64_t>(tokens.size()));
+}
+
+std::vector<float> Network::EncodePixels(std::span<const uint8_t> pixels) const {
+  const ImageConfig& image = config_.image;
+  if (config_.input == InputKind::kTokens) throw Error("this model reads tokens, not images");
+  const int64_t numbers = image.height * image.width * image.channels;
+  if (static_cast<int64_t>(pixels.size()) != numbers) {
+    throw Error(fmt::format("the image has {} numbers; the model reads {} x {} pixels of {}",
+                            pixels.size(), image.height, image.width, image.channels));
+  }
+  const int64_t patch = config_.input == InputKind::kPatches ? image.patch : 1;
+  const int64_t across = image.width / patch;
+  const int64_t length = config_.ImageLength();
+  const int64_t inputs = parameters_.pixels.columns;
+  std::vector<float> patches(static_cast<size_t>(length * inputs));
+  float* to = patches.data();
+  for (int64_t t = 0; t < length; ++t) {
+    for (int64_t y = 0; y < patch; ++y) {
+      for (int64_t x = 0; x < patch; ++x) {
+        const int64_t at = (t / across * patch + y) * image.width + t % across * patch + x;
+        for (int64_t c = 0; c < image.channels; ++c) {
+          *to++ =
+              static_cast<float>(pixels[static_cast<size_t>(at * image.channels + c)]) / 127.5f - 1;
+        }
+      }
+    }
+  }
+  std::vector<float> x(static_cast<size_t>(length * config_.width));
+  Multiply(patches.data(), inputs, length, parameters_.pixels, parameters_.pixel_bias.data(),
+           x.data(), config_.width, threads_);
+  AddPositions(0, length, x.data());
+  return EncodeRows(std::move(x), length);
+}
+
+// One row for all; zeros where there are none.
+std::vector<float> Network::Pooled(std::span<const float> hidden) const {
+  const auto width = static_cast<size_t>(config_.width);
+  const size_t rows = hidden.size() / width;
+  std::vector<float> pooled(width, 0.0f);
+  if (rows == 0) return pooled;
+  switch (config_.pool) {
+    case Pool::kFirst:
+      std::copy_n(hidden.begin(), width, pooled.begin());
+      break;
+    case Pool::kLast:
+      std::copy_n(hidden.end() - static_cast<ptrdiff_t>(width), width, pooled.begin());
+      break;
+    case Pool::kMean:
+      for (size_t c = 0; c < width; ++c) {
+        double sum = 0;
+        for (size_t row = 0; row < rows; ++row) sum += static_cast<double>(hidden[row * width + c]);
+        pooled[c] = static_cast<float>(sum / static_cast<double>(rows));
+      }
+      break;
+  }
+  return pooled;
+}
+
+std::vector<float> Network::Classify(std::span<const float> hidden) const {
+  if (config_.kind != ModelKind::kEncoder || config_.classes == 0) {
+    throw Error("this model does not classify one text");
+  }
+  const std::vector<float> pooled = Pooled(hidden);
+  std::vector<float> scores(static_cast<size_t>(config_.classes));
+  Multiply(pooled.data(), config_.width, 1, parameters_.classes, parameters_.classes_bias.data(),
+           scores.data(), config_.classes, 1);
+  return scores;
+}
+
+std::vector<float> Network::Classify(std::span<const float> first,
+                                     std::span<const float> second) const {
+  if (config_.kind != ModelKind::kTwoTower) throw Error("this model does not compare two texts");
+  const std::vector<float> a = Pooled(first), b = Pooled(second);
+  const size_t width = a.size();
+  std::vector<float> both(4 * width), mixed(width);
+  for (size_t c = 0; c < width; ++c) {
+    both[c] = a[c];
+    both[width + c] = b[c];
+    both[2 * width + c] = a[c] * b[c];
+    both[3 * width + c] = a[c] - b[c];
+  }
+  Multiply(both.data(), 4 * config_.width, 1, parameters_.mix, parameters_.mix_bias.data(),
+           mixed.data(), config_.width, 1);
+  for (float& x : mixed) x = std::max(x, 0.0f);
+  std::vector<float> scores(static_cast<size_t>(config_.classes));
+  Multiply(mixed.data(), config_.width, 1, parameters_.classes, parameters_.classes_bias.data(),
+           scores.data(), config_.classes, 1);
+  return scores;
+}
+
+void Network::Logits(const float* hidden, int64_t rows, float* logits) const {
+  if (config_.classes > 0) throw Error("this model predicts classes, not tokens");
+  const Weights& weights = config_.tied_embeddings ? parameters_.tokens : parameters_.output;
+  Multiply(hidden, config_.width, rows, weights, OrNull(parameters_.output_bias), logits,
+           config_.vocabulary, threads_);
+}
+
+Network::QueriesAndKeys Network::QueriesAndKeysOf(std::span<const int32_t> tokens,
+                                                  size_t layer) const {
+  if (layer >= attention_.size()) {
+    throw Error(fmt::format("layer {} is asked for; the model has layers 0 to {}", layer,
+                            attention_.size() - 1));
+  }
+  if (config_.input != InputKind::kTokens) throw Error("this model reads images, not tokens");
+  CheckTokens(tokens, 0);
+  const auto length = static_cast<int64_t>(tokens.size());
+  Work work(config_, length);
+  Embed(tokens, 0, work.x.data());
+  std::optional<RotaryTable> table;
+  if (config_.positions.kind == PositionKind::kRotary) {
+    table.emplace(length, config_.head_dim, config_.positions.rotary_base);
+  }
+  RunLayers(work, length, [&](size_t i, float* qkv, float* o) {
+    if (i == layer) return false;
+    AttendWhole(attention_[i], config_.kind == ModelKind::kDecoder,
+                {qkv, length, table ? &*table : nullptr, OrNull(parameters_.layers[i].gain), o},
+                threads_);
+    return true;
+  });
+  QueriesAndKeys result;
+  result.length = length;
+  const int64_t all = config_.heads * config_.head_dim;
+  const int64_t kv = config_.kv_heads * config_.head_dim;
+  for (int64_t t = 0; t < length; ++t) {
+    const float* row = work.qkv.data() + t * (all + 2 * kv);
+    result.q.insert(result.q.end(), row, row + all);
+    result.k.insert(result.k.end(), row + all, row + all + kv);
+  }
+  return result;
+}
+
+}  // namespace cosformer::runtime

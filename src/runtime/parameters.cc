@@ -1,0 +1,459 @@
+#include "runtime/parameters.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+#include <random>
+#include <set>
+
+namespace cosformer::runtime {
+namespace {
+
+constexpr size_t kLargePage = size_t{2} << 20;
+constexpr size_t kLine = 64;
+constexpr const char* kScales = ".scales";
+
+size_t RoundUp(size_t size, size_t to) { return (size + to - 1) / to * to; }
+
+size_t DataBytes(const Weights& w) {
+  return static_cast<size_t>(w.rows * WeightRowBytes(w.type, w.columns));
+}
+size_t ScaleBytes(const Weights& w) {
+  return static_cast<size_t>(w.rows * WeightRowScales(w.type, w.columns)) * sizeof(float);
+}
+
+// Gives every matrix its place. Their types and sizes are known.
+void Allocate(Parameters& parameters, std::span<const Slot> slots) {
+  size_t bytes = 0;
+  for (const Slot& slot : slots) {
+    if (slot.matrix == nullptr) continue;
+    bytes += RoundUp(DataBytes(*slot.matrix), kLine) + RoundUp(ScaleBytes(*slot.matrix), kLine);
+  }
+  auto memory = std::make_shared<WeightMemory>(bytes);
+  std::byte* next = memory->data();
+  for (const Slot& slot : slots) {
+    if (slot.matrix == nullptr) continue;
+    Weights& w = *slot.matrix;
+    w.data = next;
+    next += RoundUp(DataBytes(w), kLine);
+    w.scales = reinterpret_cast<const float*>(next);
+    next += RoundUp(ScaleBytes(w), kLine);
+  }
+  parameters.memory = std::move(memory);
+}
+
+// Of what was just allocated.
+std::byte* Data(const Weights& w) {
+  return const_cast<std::byte*>(static_cast<const std::byte*>(w.data));
+}
+float* Scales(const Weights& w) { return const_cast<float*>(w.scales); }
+
+bool AllFinite(const float* from, size_t count) {
+  uint32_t bad = 0;
+  for (size_t i = 0; i < count; ++i) {
+    bad |= static_cast<uint32_t>((std::bit_cast<uint32_t>(from[i]) & 0x7f800000u) == 0x7f800000u);
+  }
+  return bad == 0;
+}
+
+bool AllFinite(const uint16_t* from, size_t count) {
+  uint16_t bad = 0;
+  for (size_t i = 0; i < count; ++i) {
+    bad = static_cast<uint16_t>(bad | ((from[i] & 0x7f80u) == 0x7f80u ? 1 : 0));
+  }
+  return bad == 0;
+}
+
+// Copies `bytes`, on all threads, and tells whether all of the numbers are finite.
+template <class T>
+bool CopyFinite(const std::byte* from, std::byte* to, size_t bytes) {
+  constexpr size_t kPart = size_t{256} << 10;
+  const auto parts = static_cast<int64_t>((bytes + kPart - 1) / kPart);
+  int64_t bad = 0;
+#pragma omp parallel for reduction(+ : bad) schedule(static) if (parts > 4)
+  for (int64_t part = 0; part < parts; ++part) {
+    const size_t begin = static_cast<size_t>(part) * kPart;
+    const size_t size = std::min(kPart, bytes - begin);
+    std::memcpy(to + begin, from + begin, size);
+    // The copy is aligned, the file need not be.
+    if (!AllFinite(reinterpret_cast<const T*>(to + begin), size / sizeof(T))) ++bad;
+  }
+  return bad == 0;
+}
+
+bool CopyChecked(const TensorEntry& from, std::byte* to) {
+  switch (from.type) {
+    case TensorType::kF32:
+      return CopyFinite<float>(from.data.data(), to, from.data.size());
+    case TensorType::kBF16:
+      return CopyFinite<uint16_t>(from.data.data(), to, from.data.size());
+    default:
+      std::memcpy(to, from.data.data(), from.data.size());
+      return true;
+  }
+}
+
+class Fingerprint {
+ public:
+  void Add(const void* data, size_t size) {
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    for (size_t i = 0; i < size; ++i) hash_ = (hash_ ^ bytes[i]) * 0x100000001b3u;
+  }
+  // A sample from the beginning, the middle and the end.
+  void Sample(const void* data, size_t size) {
+    constexpr size_t kSample = 64;
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    if (size <= 3 * kSample) return Add(bytes, size);
+    Add(bytes, kSample);
+    Add(bytes + size / 2, kSample);
+    Add(bytes + size - kSample, kSample);
+  }
+  std::string Text() const { return fmt::format("{:016x}", hash_); }
+
+ private:
+  uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+// What follows from the numbers.
+void Finish(const ModelConfig& config, Parameters& parameters, std::span<const Slot> slots) {
+  Fingerprint fingerprint;
+  const std::string json = ToJson(config).dump();
+  fingerprint.Add(json.data(), json.size());
+  for (const Slot& slot : slots) {
+    parameters.count += slot.rows * slot.columns;
+    if (slot.matrix != nullptr) {
+      parameters.bytes += slot.matrix->bytes();
+      fingerprint.Sample(slot.matrix->data, DataBytes(*slot.matrix));
+    } else {
+      parameters.bytes += static_cast<int64_t>(slot.vector->size() * sizeof(float));
+      fingerprint.Sample(slot.vector->data(), slot.vector->size() * sizeof(float));
+    }
+  }
+  parameters.fingerprint = fingerprint.Text();
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+// One file, tensor by tensor.
+class Reader {
+ public:
+  Reader(const SafetensorsFile& file, const std::string& where) : file_(file), where_(where) {}
+
+  const TensorEntry& Find(const std::string& name) {
+    const TensorEntry* entry = file_.Find(name);
+    if (entry == nullptr) {
+      throw Error(
+          fmt::format("{}: it has no tensor \"{}\", which the config asks for", where_, name));
+    }
+    used_.insert(name);
+    return *entry;
+  }
+
+  void CheckShape(const TensorEntry& entry, const std::vector<int64_t>& expected) const {
+    if (entry.shape == expected) return;
+    throw Error(fmt::format("{}: \"{}\" has the shape {}; the config asks for {}", where_,
+                            entry.name, ShapeText(entry.shape), ShapeText(expected)));
+  }
+
+  void CheckFloat32(const TensorEntry& entry) const {
+    if (entry.type == TensorType::kF32) return;
+    throw Error(fmt::format("{}: \"{}\" is of type {}; it must be F32", where_, entry.name,
+                            cosformer::Name(entry.type)));
+  }
+
+  WeightType TypeOf(const TensorEntry& entry) const {
+    switch (entry.type) {
+      case TensorType::kF32:
+        return WeightType::kFloat32;
+      case TensorType::kBF16:
+        return WeightType::kBFloat16;
+      case TensorType::kI8:
+        return WeightType::kInt8;
+      case TensorType::kU8:
+        return WeightType::kInt4;
+      default:
+        throw Error(
+            fmt::format("{}: \"{}\" is of type {}; weights are F32, BF16, I8 (int8) or U8 (int4)",
+                        where_, entry.name, cosformer::Name(entry.type)));
+    }
+  }
+
+  void Copy(const TensorEntry& entry, std::byte* to) const {
+    if (CopyChecked(entry, to)) return;
+    throw Error(
+        fmt::format("{}: \"{}\" holds numbers that are infinite or NaN; the training that "
+                    "made it had diverged, or the file is damaged",
+                    where_, entry.name));
+  }
+
+  void CheckAllUsed() const {
+    for (const TensorEntry& entry : file_.tensors()) {
+      if (used_.contains(entry.name)) continue;
+      throw Error(fmt::format("{}: it has a tensor \"{}\", which the config knows nothing of",
+                              where_, entry.name));
+    }
+  }
+
+ private:
+  const SafetensorsFile& file_;
+  const std::string& where_;
+  std::set<std::string> used_;
+};
+
+bool HasGain(const ModelConfig& config, size_t layer) {
+  const SystemConfig& system = config.attention[layer];
+  const FeatureSystem* feature = FindFeatureSystem(system.system);
+  if (feature == nullptr) return false;
+  OptionReader options(system.options, "attention " + system.system);
+  return ReadFeatureOptions(*feature, config.max_length, options).norm;
+}
+
+}  // namespace
+
+WeightMemory::WeightMemory(size_t bytes) : size_(RoundUp(std::max<size_t>(bytes, 1), kLargePage)) {
+  data_ = static_cast<std::byte*>(::operator new(size_, std::align_val_t(kLargePage)));
+  // Where the system does not do it, it is slower and no less right.
+  (void)madvise(data_, size_, MADV_HUGEPAGE);
+}
+
+WeightMemory::~WeightMemory() { ::operator delete(data_, std::align_val_t(kLargePage)); }
+
+std::vector<Slot> SlotsOf(const ModelConfig& config, Parameters& parameters) {
+  std::vector<Slot> slots;
+  const auto matrix = [&](const std::string& name, Weights& to, int64_t rows, int64_t columns,
+                          bool convertible) {
+    to.rows = rows;
+    to.columns = columns;
+    slots.push_back({name, &to, nullptr, rows, columns, convertible});
+  };
+  const auto vector = [&](const std::string& name, Vector& to, int64_t size) {
+    slots.push_back({name, nullptr, &to, 1, size, false});
+  };
+  const auto norm = [&](const std::string& name, NormParameters& to) {
+    vector(name + ".weight", to.weight, config.width);
+    if (config.norm == NormKind::kLayerNorm && config.bias) {
+      vector(name + ".bias", to.bias, config.width);
+    }
+  };
+  const int64_t width = config.width;
+  if (config.input == InputKind::kTokens) {
+    matrix("embeddings.tokens", parameters.tokens, config.vocabulary, width, true);
+  } else {
+    const int64_t patch = config.input == InputKind::kPatches ? config.image.patch : 1;
+    matrix("embeddings.pixel_weight", parameters.pixels, width,
+           config.image.channels * patch * patch, false);
+    vector("embeddings.pixel_bias", parameters.pixel_bias, width);
+  }
+  if (config.positions.kind == PositionKind::kLearned) {
+    matrix("embeddings.positions", parameters.positions, config.max_length, width, false);
+  }
+
+  const std::string stack = config.kind == ModelKind::kDecoder ? "decoder" : "encoder";
+  const int64_t all = config.heads * config.head_dim;
+  const int64_t kv = config.kv_heads * config.head_dim;
+  const int64_t pre = PreWidth(config.activation, config.hidden);
+  parameters.layers.resize(static_cast<size_t>(config.layers));
+  for (size_t i = 0; i < parameters.layers.size(); ++i) {
+    LayerParameters& layer = parameters.layers[i];
+    const std::string name = fmt::format("{}.layers.{}.", stack, i);
+    norm(name + "attention_norm", layer.attention_norm);
+    matrix(name + "attention.in_weight", layer.in, all + 2 * kv, width, true);
+    matrix(name + "attention.out_weight", layer.out, width, all, true);
+    if (HasGain(config, i)) vector(name + "attention.system.gain", layer.gain, all);
+    norm(name + "feed_forward_norm", layer.feed_forward_norm);
+    matrix(name + "feed_forward.in_weight", layer.hidden, pre, width, true);
+    matrix(name + "feed_forward.out_weight", layer.back, width, config.hidden, true);
+    if (config.bias) {
+      vector(name + "attention.in_bias", layer.in_bias, all + 2 * kv);
+      vector(name + "attention.out_bias", layer.out_bias, width);
+      vector(name + "feed_forward.in_bias", layer.hidden_bias, pre);
+      vector(name + "feed_forward.out_bias", layer.back_bias, width);
+    }
+  }
+  if (config.norm_place == NormPlace::kPre) norm(stack + ".norm", parameters.norm);
+
+  if (config.classes > 0) {
+    if (config.kind == ModelKind::kTwoTower) {
+      matrix("mix_weight", parameters.mix, width, 4 * width, false);
+      vector("mix_bias", parameters.mix_bias, width);
+    }
+    matrix("classes_weight", parameters.classes, config.classes, width, false);
+    vector("classes_bias", parameters.classes_bias, config.classes);
+    return slots;
+  }
+  if (!config.tied_embeddings) {
+    matrix("output_weight", parameters.output, config.vocabulary, width, true);
+  }
+  if (config.bias) vector("output_bias", parameters.output_bias, config.vocabulary);
+  return slots;
+}
+
+Parameters ReadParameters(const ModelConfig& config, const SafetensorsFile& file,
+                          const std::string& where) {
+  Parameters parameters;
+  const std::vector<Slot> slots = SlotsOf(config, parameters);
+  Reader reader(file, where);
+  // Everything is checked before the memory is asked for.
+  for (const Slot& slot : slots) {
+    const TensorEntry& entry = reader.Find(slot.name);
+    if (!slot.convertible) reader.CheckFloat32(entry);
+    if (slot.vector != nullptr) {
+      const int64_t size = slot.columns;
+      // A gain is stored a head.
+      if (entry.shape.size() == 2 && entry.shape[0] * entry.shape[1] == size) continue;
+      reader.CheckShape(entry, {size});
+      continue;
+    }
+    Weights& w = *slot.matrix;
+    w.type = reader.TypeOf(entry);
+    if (WeightGroup(w.type) == 1) {
+      reader.CheckShape(entry, {w.rows, w.columns});
+      continue;
+    }
+    reader.CheckShape(entry, {w.rows, WeightRowBytes(w.type, w.columns)});
+    const TensorEntry& scales = reader.Find(slot.name + kScales);
+    reader.CheckFloat32(scales);
+    reader.CheckShape(scales, {w.rows, WeightRowScales(w.type, w.columns)});
+  }
+  reader.CheckAllUsed();
+  Allocate(parameters, slots);
+  for (const Slot& slot : slots) {
+    const TensorEntry& entry = reader.Find(slot.name);
+    if (slot.vector != nullptr) {
+      slot.vector->resize(static_cast<size_t>(slot.columns));
+      reader.Copy(entry, reinterpret_cast<std::byte*>(slot.vector->data()));
+      continue;
+    }
+    reader.Copy(entry, Data(*slot.matrix));
+    if (ScaleBytes(*slot.matrix) > 0) {
+      reader.Copy(reader.Find(slot.name + kScales),
+                  reinterpret_cast<std::byte*>(Scales(*slot.matrix)));
+    }
+  }
+  Finish(config, parameters, slots);
+  return parameters;
+}
+
+Parameters RandomParameters(const ModelConfig& config, WeightType type, uint64_t seed) {
+  Parameters parameters;
+  const std::vector<Slot> slots = SlotsOf(config, parameters);
+  for (const Slot& slot : slots) {
+    if (slot.convertible) slot.matrix->type = type;
+  }
+  Allocate(parameters, slots);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const Slot& slot = slots[i];
+    if (slot.vector != nullptr) {
+      const bool scale = slot.name.ends_with(".weight") || slot.name.ends_with(".gain");
+      slot.vector->assign(static_cast<size_t>(slot.columns), scale ? 1.0f : 0.0f);
+      continue;
+    }
+    const Weights& w = *slot.matrix;
+    const float deviation = 1 / std::sqrt(static_cast<float>(w.columns));
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < w.rows; ++row) {
+      std::mt19937 random(static_cast<uint32_t>(seed + 1000003 * i + static_cast<uint64_t>(row)));
+      // Uniform, with that deviation: fast, and no product tells the difference.
+      std::uniform_real_distribution<float> uniform(-deviation * 1.7320508f,
+                                                    deviation * 1.7320508f);
+      std::vector<float> numbers(static_cast<size_t>(w.columns));
+      for (float& x : numbers) x = uniform(random);
+      WriteWeights(w.type, numbers.data(), w.columns,
+                   Data(w) + row * WeightRowBytes(w.type, w.columns),
+                   Scales(w) + row * WeightRowScales(w.type, w.columns));
+    }
+  }
+  Finish(config, parameters, slots);
+  return parameters;
+}
+
+Parameters Converted(const ModelConfig& config, const Parameters& from, WeightType type) {
+  Parameters source = from;  // the vectors; the matrices stay where they are
+  const std::vector<Slot> from_slots = SlotsOf(config, source);
+  Parameters parameters;
+  const std::vector<Slot> slots = SlotsOf(config, parameters);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].matrix == nullptr) continue;
+    slots[i].matrix->type = slots[i].convertible ? type : from_slots[i].matrix->type;
+  }
+  Allocate(parameters, slots);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].vector != nullptr) {
+      *slots[i].vector = *from_slots[i].vector;
+      continue;
+    }
+    const Weights& w = *slots[i].matrix;
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < w.rows; ++row) {
+      std::vector<float> numbers(static_cast<size_t>(w.columns));
+      ReadWeights(*from_slots[i].matrix, row, numbers.data());
+      WriteWeights(w.type, numbers.data(), w.columns,
+                   Data(w) + row * WeightRowBytes(w.type, w.columns),
+                   Scales(w) + row * WeightRowScales(w.type, w.columns));
+    }
+  }
+  Finish(config, parameters, slots);
+  return parameters;
+}
+
+void WriteParameters(const ModelConfig& config, const Parameters& parameters,
+                     const std::string& path) {
+  Parameters source = parameters;
+  std::vector<TensorEntry> entries;
+  for (const Slot& slot : SlotsOf(config, source)) {
+    if (slot.vector != nullptr) {
+      std::vector<int64_t> shape = {slot.columns};
+      if (slot.name.ends_with(".gain")) shape = {config.heads, slot.columns / config.heads};
+      entries.push_back(
+          {slot.name, TensorType::kF32, shape, std::as_bytes(std::span(*slot.vector))});
+      continue;
+    }
+    const Weights& w = *slot.matrix;
+    const std::span data(static_cast<const std::byte*>(w.data), DataBytes(w));
+    switch (w.type) {
+      case WeightType::kFloat32:
+        entries.push_back({slot.name, TensorType::kF32, {w.rows, w.columns}, data});
+        break;
+      case WeightType::kBFloat16:
+        entries.push_back({slot.name, TensorType::kBF16, {w.rows, w.columns}, data});
+        break;
+      case WeightType::kInt8:
+      case WeightType::kInt4:
+        entries.push_back({slot.name,
+                           w.type == WeightType::kInt8 ? TensorType::kI8 : TensorType::kU8,
+                           {w.rows, WeightRowBytes(w.type, w.columns)},
+                           data});
+        entries.push_back({slot.name + kScales,
+                           TensorType::kF32,
+                           {w.rows, WeightRowScales(w.type, w.columns)},
+                           std::span(reinterpret_cast<const std::byte*>(w.scales), ScaleBytes(w))});
+        break;
+    }
+  }
+  WriteSafetensors(path, entries, {{"weights", std::string(Name(TypeOf(parameters)))}});
+}
+
+std::string_view Name(WeightType type) {
+  switch (type) {
+    case WeightType::kFloat32:
+      return "float32";
+    case WeightType::kBFloat16:
+      return "bfloat16";
+    case WeightType::kInt8:
+      return "int8";
+    case WeightType::kInt4:
+      return "int4";
+  }
+  return "";
+}
+
+WeightType TypeOf(const Parameters& parameters) { return parameters.layers.front().in.type; }
+
+}  // namespace cosformer::runtime

@@ -1,0 +1,174 @@
+// A session as bytes: a header that names the model, the text's position and hash, each layer's
+// state, and a checksum of all. Little-endian. docs/formats.md describes it.
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <istream>
+#include <iterator>
+#include <sstream>
+#include <streambuf>
+
+#include "cosformer/runtime.h"
+#include "formats/mapped_file.h"
+#include "formats/tokenizer.h"
+#include "report/files.h"
+#include "runtime/session_impl.h"
+
+namespace cosformer::runtime {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files are written as memory is");
+
+constexpr std::array<char, 8> kMagic = {'C', 'S', 'F', 'S', 'E', 'S', 'S', 'N'};
+constexpr uint32_t kVersion = 1;
+
+struct Header {
+  std::array<char, 8> magic = kMagic;
+  uint32_t version = kVersion;
+  uint32_t layers = 0;
+  std::array<char, 16> model = {};      // its fingerprint
+  std::array<char, 16> tokenizer = {};  // likewise; zeros: none
+  int64_t position = 0;
+  uint64_t hash_low = 0;
+  uint64_t hash_high = 0;
+  int64_t width = 0;  // numbers in `last`: 0 before anything was fed
+};
+static_assert(sizeof(Header) == 80);
+
+void Copy(const std::string& from, std::array<char, 16>& to) {
+  std::memcpy(to.data(), from.data(), std::min(from.size(), to.size()));
+}
+
+Header HeaderOf(const Model& model, const TextState& text, const PrefixHash& hash) {
+  Header header;
+  header.layers = static_cast<uint32_t>(text.layers.size());
+  Copy(model.network().parameters().fingerprint, header.model);
+  if (model.tokenizer() != nullptr) Copy(model.tokenizer()->Fingerprint(), header.tokenizer);
+  header.position = text.position;
+  header.hash_low = hash.low();
+  header.hash_high = hash.high();
+  header.width = static_cast<int64_t>(text.last.size());
+  return header;
+}
+
+uint32_t Checksum(std::string_view bytes) {
+  return static_cast<uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+// Bytes in memory as a stream.
+class MemoryStream : private std::streambuf, public std::istream {
+ public:
+  explicit MemoryStream(std::string_view bytes) : std::istream(static_cast<std::streambuf*>(this)) {
+    char* begin = const_cast<char*>(bytes.data());  // a get area is never written to
+    setg(begin, begin, begin + bytes.size());
+  }
+};
+
+void CheckHeader(const Header& header, const Model& model, const std::string& where) {
+  const auto require = [&](bool holds, const std::string& what) {
+    if (!holds) throw Error(fmt::format("{}: {}", where, what));
+  };
+  const Network& network = model.network();
+  const Header expected = HeaderOf(model, {}, {});
+  require(header.magic == kMagic, "this is no session: it does not begin with \"CSFSESSN\"");
+  require(header.version >= 1 && header.version <= kVersion,
+          fmt::format("the session has version {}; this program reads versions up to {}",
+                      header.version, kVersion));
+  require(header.tokenizer == expected.tokenizer,
+          "the session was made with another tokenizer than this model's");
+  require(header.model == expected.model, "the session was made with another model than this one");
+  require(header.layers == network.attention().size(),
+          fmt::format("the session has {} layers, the model {}", header.layers,
+                      network.attention().size()));
+  require(header.position >= 0 && (header.position > 0) == (header.width > 0) &&
+              (header.width == 0 || header.width == network.config().width),
+          "the session's header contradicts itself; the file is damaged");
+  const std::optional<int64_t> limit = network.Limit();
+  require(!limit || header.position <= *limit,
+          fmt::format("the session has read {} tokens, and {} {}", header.position,
+                      network.LimitReason(), limit.value_or(0)));
+}
+
+}  // namespace
+
+void Session::Save(std::ostream& out) const {
+  std::ostringstream bytes;
+  const Header header = HeaderOf(impl_->model, impl_->text, impl_->hash);
+  bytes.write(reinterpret_cast<const char*>(&header), sizeof(header));
+  bytes.write(reinterpret_cast<const char*>(impl_->text.last.data()),
+              static_cast<std::streamsize>(impl_->text.last.size() * sizeof(float)));
+  for (const LayerState& layer : impl_->text.layers) runtime::Save(layer, bytes);
+  const std::string_view all = bytes.view();
+  const uint32_t checksum = Checksum(all);
+  out.write(all.data(), static_cast<std::streamsize>(all.size()));
+  out.write(reinterpret_cast<const char*>(&checksum), sizeof(checksum));
+  if (!out) throw Error("session: it could not be written");
+}
+
+void Session::Save(const std::string& path) const {
+  std::ostringstream bytes;
+  Save(bytes);
+  report::WriteFile(path, bytes.view());
+}
+
+Session Session::Parse(Model model, std::string_view bytes, const std::string& where,
+                       const SessionOptions& options) {
+  Header header;
+  if (bytes.size() < sizeof(header) + sizeof(uint32_t)) {
+    throw Error(fmt::format("{}: this is no session, or it is cut off: it has {} bytes", where,
+                            bytes.size()));
+  }
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  CheckHeader(header, model, where);
+  const std::string_view content = bytes.substr(0, bytes.size() - sizeof(uint32_t));
+  uint32_t checksum = 0;
+  std::memcpy(&checksum, bytes.data() + content.size(), sizeof(checksum));
+  if (checksum != Checksum(content)) {
+    throw Error(
+        fmt::format("{}: the session is damaged or cut off: its checksum does not fit", where));
+  }
+
+  Session session(std::move(model), options);
+  Impl& impl = *session.impl_;
+  MemoryStream in(content.substr(sizeof(header)));
+  const auto fail = [&](const std::string& what) -> Session {
+    throw Error(fmt::format("{}: {}", where, what));
+  };
+  impl.text.last.resize(static_cast<size_t>(header.width));
+  const auto last_bytes = static_cast<std::streamsize>(impl.text.last.size() * sizeof(float));
+  if (!in.read(reinterpret_cast<char*>(impl.text.last.data()), last_bytes)) {
+    return fail("the session ends within its first numbers");
+  }
+  for (size_t i = 0; i < impl.text.layers.size(); ++i) {
+    try {
+      impl.text.layers[i] = LoadState(impl.model.network().attention()[i], header.position, in);
+    } catch (const Error& error) {
+      return fail(fmt::format("layer {}: {}", i, error.what()));
+    }
+  }
+  if (in.peek() != std::istream::traits_type::eof()) {
+    return fail("the session has bytes behind its last layer");
+  }
+  impl.text.position = header.position;
+  impl.hash = PrefixHash::Of(header.hash_low, header.hash_high);
+  return session;
+}
+
+Session Session::Load(Model model, std::istream& in, const SessionOptions& options) {
+  const std::string bytes(std::istreambuf_iterator<char>(in), {});
+  return Parse(std::move(model), bytes, "session", options);
+}
+
+Session Session::Load(Model model, const std::string& path, const SessionOptions& options) {
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  return Parse(std::move(model),
+               std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()), path,
+               options);
+}
+
+}  // namespace cosformer::runtime

@@ -1,0 +1,61 @@
+// What a session holds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cosformer/runtime.h"
+#include "runtime/network.h"
+
+namespace cosformer::runtime {
+
+// Of all tokens of a text, so that two texts can be compared without keeping either: 128 bits.
+class PrefixHash {
+ public:
+  void Add(int32_t token) {
+    low_ = Mix(low_ ^ static_cast<uint32_t>(token));
+    high_ = Mix(high_ + low_ + static_cast<uint32_t>(token));
+  }
+  bool operator==(const PrefixHash&) const = default;
+
+  uint64_t low() const { return low_; }
+  uint64_t high() const { return high_; }
+  static PrefixHash Of(uint64_t low, uint64_t high) {
+    PrefixHash hash;
+    hash.low_ = low;
+    hash.high_ = high;
+    return hash;
+  }
+
+ private:
+  // The finaliser of splitmix64, on a step of its Weyl sequence.
+  static uint64_t Mix(uint64_t x) {
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+  }
+
+  uint64_t low_ = 0x243f6a8885a308d3u;
+  uint64_t high_ = 0x13198a2e03707344u;
+};
+
+struct SavedText {
+  PrefixHash hash;
+  TextState state;
+};
+
+struct Session::Impl {
+  Model model;
+  SessionOptions options;
+  TextState text;
+  PrefixHash hash;
+  // By position; shared with forks.
+  std::vector<std::shared_ptr<const SavedText>> checkpoints;
+
+  void Feed(std::span<const int32_t> tokens, float* hidden);
+  void Checkpoint();
+};
+
+}  // namespace cosformer::runtime

@@ -1,0 +1,269 @@
+// Sessions: however a text is cut, batched, forked, saved or edited, the logits are those of the
+// whole text.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "support.h"
+
+namespace cosformer::runtime::testing {
+namespace {
+
+// All logits of a text, computed as a whole: the parallel form of every layer.
+std::vector<float> Whole(const Model& model, std::span<const int32_t> tokens) {
+  const Network& network = model.network();
+  const std::vector<float> hidden = network.Encode(tokens);
+  std::vector<float> logits(tokens.size() * static_cast<size_t>(model.vocabulary()));
+  network.Logits(hidden.data(), static_cast<int64_t>(tokens.size()), logits.data());
+  return logits;
+}
+
+std::span<const float> Row(const std::vector<float>& logits, size_t row, size_t vocabulary = 29) {
+  return std::span(logits).subspan(row * vocabulary, vocabulary);
+}
+
+class EveryDecoder : public ::testing::TestWithParam<nlohmann::json> {};
+INSTANTIATE_TEST_SUITE_P(, EveryDecoder, ::testing::ValuesIn(DecoderConfigs()));
+
+TEST_P(EveryDecoder, GivesTheSameLogitsInAnyChunks) {
+  const Model model = SmallModel(GetParam());
+  const std::vector<int32_t> tokens = RandomTokens(90, 2);
+  const std::vector<float> expected = Whole(model, tokens);
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 5; ++round) {
+    Session session(model);
+    size_t at = 0;
+    while (at < tokens.size()) {
+      const size_t most = round == 0 ? 1 : round == 1 ? tokens.size() : random() % 40 + 1;
+      const size_t count = std::min(most, tokens.size() - at);
+      const std::vector<float> logits = session.FeedAll(std::span(tokens).subspan(at, count));
+      ASSERT_LE(Difference(logits, std::span(expected).subspan(at * 29, count * 29)),
+                RoundingOf(GetParam()))
+          << GetParam() << ", " << count << " tokens at " << at;
+      at += count;
+      ASSERT_EQ(session.position(), static_cast<int64_t>(at));
+      ASSERT_LE(Difference(session.Logits(), Row(expected, at - 1)), RoundingOf(GetParam()));
+    }
+  }
+}
+
+TEST_P(EveryDecoder, GivesTheSameBitsInABatchAsAlone) {
+  const Model model = SmallModel(GetParam());
+  constexpr size_t kSessions = 7;
+  std::vector<Session> alone(kSessions, Session(model)), together = alone;
+  std::mt19937_64 random(4);
+  for (int step = 0; step < 12; ++step) {
+    // Some sessions sit a step out; others bring several tokens.
+    std::vector<Session*> batch;
+    std::vector<std::vector<int32_t>> texts;
+    for (size_t s = 0; s < kSessions; ++s) {
+      if (random() % 3 == 0) continue;
+      texts.push_back(RandomTokens(random() % 4 == 0 ? 5 : 1, random()));
+      alone[s].Feed(texts.back());
+      batch.push_back(&together[s]);
+    }
+    const std::vector<std::span<const int32_t>> parts(texts.begin(), texts.end());
+    Session::FeedBatch(batch, parts);
+    if (batch.empty()) continue;
+    const std::vector<float> logits = Session::LogitsBatch(batch);
+    for (size_t b = 0; b < batch.size(); ++b) {
+      const auto s = static_cast<size_t>(batch[b] - together.data());
+      const std::span<const float> row = Row(logits, b);
+      ASSERT_EQ(std::vector<float>(row.begin(), row.end()), alone[s].Logits()) << GetParam();
+    }
+  }
+}
+
+TEST_P(EveryDecoder, GoesOnAsItWasAfterSavingAndForking) {
+  const Model model = SmallModel(GetParam());
+  const std::vector<int32_t> tokens = RandomTokens(70, 5);
+  for (const size_t cut : {size_t{0}, size_t{1}, size_t{33}, size_t{64}}) {
+    Session session(model);
+    session.Feed(std::span(tokens).first(cut));
+    std::stringstream file;
+    session.Save(file);
+    Session loaded = Session::Load(model, file);
+    Session fork = session;
+    EXPECT_EQ(loaded.position(), session.position());
+    if (cut > 0) {
+      EXPECT_EQ(loaded.Logits(), session.Logits());
+    }
+    const auto rest = std::span(tokens).subspan(cut);
+    const std::vector<float> expected = session.FeedAll(rest);
+    EXPECT_EQ(loaded.FeedAll(rest), expected) << GetParam();
+    EXPECT_EQ(fork.FeedAll(rest), expected);
+    // The same bytes again.
+    std::stringstream again, first;
+    loaded.Save(again);
+    session.Save(first);
+    EXPECT_EQ(again.str(), first.str());
+  }
+}
+
+TEST_P(EveryDecoder, DoesNotDependOnTheNumberOfThreads) {
+  nlohmann::json config = GetParam();
+  config["max_length"] = 700;
+  const std::vector<int32_t> tokens = RandomTokens(600, 6);
+  std::vector<float> first;
+  for (const int threads : {1, 2, 3}) {
+    LoadOptions options;
+    options.threads = threads;
+    Session session(SmallModel(config, 1, WeightType::kFloat32, options));
+    session.Feed(std::span(tokens).first(590));
+    for (size_t i = 590; i < 600; ++i) session.Feed(tokens[i]);
+    if (threads == 1) first = session.Logits();
+    EXPECT_EQ(session.Logits(), first) << GetParam() << ", " << threads << " threads";
+  }
+}
+
+TEST_P(EveryDecoder, ReturnsToTheLastSharedPrefixOfAnEditedText) {
+  nlohmann::json config = GetParam();
+  config["max_length"] = 2000;
+  const Model model = SmallModel(config);
+  std::vector<int32_t> tokens = RandomTokens(1800, 7);
+  SessionOptions options;
+  options.checkpoints = 6;
+  Session session(model, options);
+  session.Feed(tokens);
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 6; ++round) {
+    const size_t change = round == 0 ? 1799 : random() % tokens.size();
+    tokens[change] = (tokens[change] + 1) % 29;
+    tokens.resize(std::max<size_t>(change + 1, tokens.size() - random() % 100));
+    const int64_t fed = session.Edit(tokens);
+    ASSERT_EQ(session.position(), static_cast<int64_t>(tokens.size()));
+    ASSERT_GE(fed, static_cast<int64_t>(tokens.size() - change));
+    Session fresh(model);
+    fresh.Feed(tokens);
+    ASSERT_LE(Difference(session.Logits(), fresh.Logits()), RoundingOf(GetParam())) << GetParam();
+  }
+}
+
+TEST(SessionEdits, FeedOnlyWhatIsNew) {
+  const Model model = SmallModel({{"max_length", 100000}, {"attention", "linear"}});
+  std::vector<int32_t> tokens = RandomTokens(50000, 1);
+  SessionOptions options;
+  options.checkpoints = 8;
+  Session session(model, options);
+  EXPECT_EQ(session.Edit(tokens), 50000);
+  // Nothing changed; something was added.
+  EXPECT_EQ(session.Edit(tokens), 0);
+  tokens.push_back(3);
+  EXPECT_EQ(session.Edit(tokens), 1);
+  // A late change costs little, an early one costs what it must.
+  std::vector<int32_t> late = tokens;
+  late[49000] = (late[49000] + 1) % 29;
+  EXPECT_LT(session.Edit(late), 10000);
+  late[10] = (late[10] + 1) % 29;
+  EXPECT_EQ(session.Edit(late), 50001);
+}
+
+TEST(SessionEdits, ThatCannotBeReadLoseNothing) {
+  const Model model = SmallModel({{"max_length", 300}});
+  Session session(model);
+  session.Feed(RandomTokens(200, 1));
+  const std::vector<float> before = session.Logits();
+  EXPECT_NE(ErrorOf([&] { session.Edit(RandomTokens(301, 2)); }), "");
+  EXPECT_NE(ErrorOf([&] { session.Edit(std::vector<int32_t>{1, 29}); }), "");
+  EXPECT_EQ(session.position(), 200);
+  EXPECT_EQ(session.Logits(), before);
+}
+
+TEST(Sessions, OfLinearLayersDoNotGrow) {
+  for (const char* attention : {"cosformer", "linear", "relu"}) {
+    const Model model = SmallModel({{"max_length", 30000}, {"attention", attention}});
+    Session session(model, {.checkpoints = 0});
+    session.Feed(RandomTokens(10, 1));
+    const size_t bytes = session.bytes();
+    std::ostringstream small, large;
+    session.Save(small);
+    session.Feed(RandomTokens(29990, 2));
+    session.Save(large);
+    EXPECT_EQ(session.bytes(), bytes);
+    EXPECT_EQ(small.str().size(), large.str().size());
+  }
+}
+
+TEST(Sessions, GoOnPastTheHorizonInEndlessModeAlone) {
+  LoadOptions endless;
+  endless.endless = true;
+  Session session(SmallModel({{"max_length", 64}}, 1, WeightType::kFloat32, endless));
+  session.Feed(RandomTokens(1000, 1));
+  for (const float logit : session.Logits()) EXPECT_TRUE(std::isfinite(logit));
+  EXPECT_FALSE(session.model().max_tokens().has_value());
+
+  Session ending(SmallModel({{"max_length", 64}}));
+  ending.Feed(RandomTokens(64, 1));
+  const std::string error = ErrorOf([&] { ending.Feed(1); });
+  EXPECT_NE(error.find("the horizon of its re-weighting is 64"), std::string::npos) << error;
+  EXPECT_NE(error.find("endless"), std::string::npos) << error;
+  EXPECT_EQ(ending.position(), 64);
+}
+
+TEST(Sessions, EndWithLearnedPositions) {
+  LoadOptions endless;
+  endless.endless = true;
+  Session session(SmallModel({{"positions", "learned"}}, 1, WeightType::kFloat32, endless));
+  session.Feed(RandomTokens(96, 1));
+  const std::string error = ErrorOf([&] { session.Feed(1); });
+  EXPECT_NE(error.find("its learned positions end at 96"), std::string::npos) << error;
+}
+
+TEST(Sessions, RefuseWhatMakesNoSense) {
+  const Model model = SmallModel({});
+  Session session(model), other(SmallModel({}, 2));
+  EXPECT_NE(ErrorOf([&] { session.Feed(29); }).find("token 29 is not in the model's vocabulary"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf([&] { session.Feed(-1); }).find("token -1"), std::string::npos);
+  EXPECT_NE(ErrorOf([&] { session.Logits(); }).find("nothing was fed"), std::string::npos);
+  Session* twice[] = {&session, &session};
+  const int32_t tokens[] = {1, 2};
+  EXPECT_NE(ErrorOf([&] { Session::FeedBatch(twice, tokens); }).find("twice"), std::string::npos);
+  Session* mixed[] = {&session, &other};
+  EXPECT_NE(ErrorOf([&] { Session::FeedBatch(mixed, tokens); }).find("one model"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf([&] {
+              Session(SmallModel({{"model", "encoder"}}));
+            }).find("whole texts"),
+            std::string::npos);
+  EXPECT_EQ(session.position(), 0);
+}
+
+TEST(Sessions, OfAnotherModelAreRefused) {
+  Session session(SmallModel({}));
+  session.Feed(RandomTokens(5, 1));
+  std::stringstream file;
+  session.Save(file);
+  EXPECT_NE(ErrorOf([&] { Session::Load(SmallModel({}, 2), file); }).find("another model"),
+            std::string::npos);
+}
+
+TEST(SessionFiles, ThatAreCutOrAlteredAreRefused) {
+  for (const char* attention : {"cosformer", "softmax"}) {
+    const Model model = SmallModel({{"attention", attention}});
+    Session session(model);
+    session.Feed(RandomTokens(5, 1));
+    std::ostringstream out;
+    session.Save(out);
+    const std::string whole = out.str();
+    const auto load = [&](const std::string& bytes) {
+      return ErrorOf([&] {
+        std::istringstream in(bytes);
+        Session::Load(model, in);
+      });
+    };
+    EXPECT_EQ(load(whole), "");
+    for (size_t size = 0; size < whole.size(); size += size < 200 ? 1 : 97) {
+      EXPECT_NE(load(whole.substr(0, size)), "") << size;
+    }
+    for (size_t at = 0; at < whole.size(); at += at < 200 ? 1 : 53) {
+      std::string altered = whole;
+      altered[at] = static_cast<char>(altered[at] ^ 0x10);
+      EXPECT_NE(load(altered), "") << at;
+    }
+    EXPECT_NE(load(whole + "x"), "");
+  }
+}
+
+}  // namespace
+}  // namespace cosformer::runtime::testing
