@@ -12,13 +12,8 @@ void ByteTokens::Encode(std::string_view text, std::vector<int32_t>& tokens) con
   }
 }
 
-std::string ByteTokens::Decode(std::span<const int32_t> tokens) const {
-  std::string text;
-  text.reserve(tokens.size());
-  for (const int32_t token : tokens) {
-    if (token < 256) text += static_cast<char>(token);
-  }
-  return text;
+void ByteTokens::Decode(int32_t token, bool& /*line_starts*/, std::string& text) const {
+  if (token < 256) text += static_cast<char>(token);
 }
 
 std::string ByteTokens::Piece(int32_t token) const {

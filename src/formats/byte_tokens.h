@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +15,7 @@ class ByteTokens {
   int64_t size() const { return 260; }
   const SpecialTokens& special() const { return special_; }
   void Encode(std::string_view text, std::vector<int32_t>& tokens) const;
-  std::string Decode(std::span<const int32_t> tokens) const;
+  void Decode(int32_t token, bool& line_starts, std::string& text) const;
   std::string Piece(int32_t token) const;
 
  private:

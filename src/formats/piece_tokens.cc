@@ -122,19 +122,14 @@ void PieceTokens::EncodeLong(std::string_view text, std::vector<int32_t>& tokens
   }
 }
 
-std::string PieceTokens::Decode(std::span<const int32_t> tokens) const {
-  std::string text;
-  bool line_starts = true;
-  for (const int32_t token : tokens) {
-    std::string_view part = text_[static_cast<size_t>(token)];
-    if (part.empty()) continue;
-    if (line_starts && traits_.blank_before && part[0] == ' ' && !processor_->IsByte(token)) {
-      part.remove_prefix(1);
-    }
-    text += part;
-    line_starts = token == newline_;
+void PieceTokens::Decode(int32_t token, bool& line_starts, std::string& text) const {
+  std::string_view part = text_[static_cast<size_t>(token)];
+  if (part.empty()) return;
+  if (line_starts && traits_.blank_before && part[0] == ' ' && !processor_->IsByte(token)) {
+    part.remove_prefix(1);
   }
-  return text;
+  text += part;
+  line_starts = token == newline_;
 }
 
 std::string PieceTokens::Piece(int32_t token) const {

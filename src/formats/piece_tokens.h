@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +21,7 @@ class PieceTokens {
   int64_t size() const { return static_cast<int64_t>(text_.size()); }
   const SpecialTokens& special() const { return special_; }
   void Encode(std::string_view text, std::vector<int32_t>& tokens) const;
-  std::string Decode(std::span<const int32_t> tokens) const;
+  void Decode(int32_t token, bool& line_starts, std::string& text) const;
   std::string Piece(int32_t token) const;
 
   const std::string& model() const { return model_; }  // the bytes it was made from

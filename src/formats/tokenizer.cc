@@ -125,16 +125,21 @@ std::vector<int32_t> Tokenizer::Encode(std::string_view text) const {
 }
 
 std::string Tokenizer::Decode(std::span<const int32_t> tokens) const {
-  const int64_t vocabulary = size();
-  for (const int32_t token : tokens) {
-    if (token < 0 || token >= vocabulary) {
-      throw Error(
-          fmt::format("token {} is outside the tokenizer's vocabulary of {}: were the "
-                      "tokens made with another tokenizer?",
-                      token, report::FormatInteger(vocabulary)));
-    }
+  std::string text;
+  text.reserve(tokens.size());
+  bool line_starts = true;
+  for (const int32_t token : tokens) Decode(token, line_starts, text);
+  return text;
+}
+
+void Tokenizer::Decode(int32_t token, bool& line_starts, std::string& text) const {
+  if (token < 0 || token >= size()) {
+    throw Error(
+        fmt::format("token {} is outside the tokenizer's vocabulary of {}: were the "
+                    "tokens made with another tokenizer?",
+                    token, report::FormatInteger(size())));
   }
-  return impl_->Visit([&](const auto& pieces) { return pieces.Decode(tokens); });
+  impl_->Visit([&](const auto& pieces) { pieces.Decode(token, line_starts, text); });
 }
 
 std::string Tokenizer::Piece(int32_t token) const {

@@ -52,6 +52,10 @@ class Tokenizer {
   // The text of the tokens; special ones are left out, except that an unknown word shows as <unk>
   // and the end of a line as '\n'. Throws Error for tokens outside the vocabulary.
   std::string Decode(std::span<const int32_t> tokens) const;
+  // The same token by token, for a text that is shown as it grows: appends what `token` adds to it.
+  // Whether a line starts with it, true for the first token, is all that this depends on besides,
+  // and is set for the next. Throws Error as above, with nothing changed.
+  void Decode(int32_t token, bool& line_starts, std::string& text) const;
   // One token as a person may read it: "▁the", "<0x0A>", "</s>".
   std::string Piece(int32_t token) const;
 

@@ -96,17 +96,15 @@ void WordTokens::Encode(std::string_view text, std::vector<int32_t>& tokens) con
       [&] { tokens.push_back(special_.end); });
 }
 
-std::string WordTokens::Decode(std::span<const int32_t> tokens) const {
-  std::string text;
-  for (const int32_t token : tokens) {
-    if (token == special_.end) {
-      text += '\n';
-    } else if (token != special_.begin && token != special_.separator && token != special_.mask) {
-      if (!text.empty() && text.back() != '\n') text += ' ';
-      text += words_[static_cast<size_t>(token)];
-    }
+void WordTokens::Decode(int32_t token, bool& line_starts, std::string& text) const {
+  if (token == special_.end) {
+    text += '\n';
+    line_starts = true;
+  } else if (token != special_.begin && token != special_.separator && token != special_.mask) {
+    if (!line_starts) text += ' ';
+    text += words_[static_cast<size_t>(token)];
+    line_starts = false;
   }
-  return text;
 }
 
 }  // namespace cosformer

@@ -43,7 +43,7 @@ class WordTokens {
   int64_t size() const { return static_cast<int64_t>(words_.size()); }
   const SpecialTokens& special() const { return special_; }
   void Encode(std::string_view text, std::vector<int32_t>& tokens) const;
-  std::string Decode(std::span<const int32_t> tokens) const;
+  void Decode(int32_t token, bool& line_starts, std::string& text) const;
   std::string Piece(int32_t token) const { return words_[static_cast<size_t>(token)]; }
 
   // As they were given, without the special ones that were added.

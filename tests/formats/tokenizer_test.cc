@@ -238,6 +238,27 @@ TEST(Tokenizer, TheTokensOfPartsAreThePartsOfTheText) {
   EXPECT_EQ(text, SampleText().substr(0, 2000));
 }
 
+TEST(Tokenizer, WhatATokenAddsDependsOnWhetherItStartsALine) {
+  const auto added = [](const Tokenizer& tokenizer, int32_t token, bool line_starts) {
+    std::string text = "before";
+    tokenizer.Decode(token, line_starts, text);
+    EXPECT_TRUE(text.starts_with("before"));
+    return std::pair(text.substr(6), line_starts);
+  };
+  const Tokenizer words = Tokenizer::Words({"the", "cat"});
+  EXPECT_EQ(added(words, 6, true), std::pair(std::string("cat"), false));
+  EXPECT_EQ(added(words, 6, false), std::pair(std::string(" cat"), false));
+  EXPECT_EQ(added(words, 2, false), std::pair(std::string("\n"), true));
+  for (const bool starts : {false, true}) {
+    EXPECT_EQ(added(words, 3, starts), std::pair(std::string(), starts));
+  }
+  const Tokenizer foreign = Tokenizer::SentencePiece(ForeignModel());
+  const Tokens the = foreign.Encode("the");
+  EXPECT_EQ(" " + added(foreign, the[0], true).first, added(foreign, the[0], false).first);
+  EXPECT_EQ(added(foreign, 2, false), std::pair(std::string("\n"), true));
+  EXPECT_EQ(added(foreign, 1, true), std::pair(std::string(), true));
+}
+
 TEST(Tokenizer, LineEndsAreOneTokenAndLinesAreEncodedAlone) {
   const Tokens newline = Lossless().Encode("\n");
   ASSERT_EQ(newline.size(), 1u);
@@ -343,6 +364,11 @@ TEST(Tokenizer, TokensOutsideTheVocabularyAreRefused) {
       const std::string sentence = fmt::format("token {} is outside", token);
       EXPECT_TRUE(Contains(MessageOf([&] { tokenizer.Decode(Tokens{0, token}); }), sentence));
       EXPECT_TRUE(Contains(MessageOf([&] { tokenizer.Piece(token); }), sentence));
+      bool line_starts = true;
+      std::string text;
+      EXPECT_TRUE(
+          Contains(MessageOf([&] { tokenizer.Decode(token, line_starts, text); }), sentence));
+      EXPECT_EQ(text, "");
     }
   }
 }
