@@ -5,11 +5,11 @@
 
 namespace cosformer {
 
-size_t Utf8Length(std::string_view text) {
-  if (text.empty()) return 0;
+Utf8Start StartOfUtf8(std::string_view text) {
+  if (text.empty()) return {Utf8Part::kCut, 0};
   const auto byte = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
+  if (first < 0x80) return {Utf8Part::kCharacter, 1};
   // The first byte gives the length. Only the second has a narrower range than 80 to BF after some
   // of them; that range is what keeps overlong forms, surrogates and U+110000 out.
   size_t length = 0;
@@ -25,12 +25,19 @@ size_t Utf8Length(std::string_view text) {
     if (first == 0xF0) least = 0x90;
     if (first == 0xF4) most = 0x8F;
   }
-  if (length == 0 || text.size() < length) return 0;
-  if (byte(1) < least || byte(1) > most) return 0;
-  for (size_t i = 2; i < length; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
+  if (length == 0) return {Utf8Part::kBroken, 1};
+  for (size_t i = 1; i < length; ++i) {
+    if (i == text.size()) return {Utf8Part::kCut, i};
+    if (byte(i) < least || byte(i) > most) return {Utf8Part::kBroken, i};
+    least = 0x80;
+    most = 0xBF;
   }
-  return length;
+  return {Utf8Part::kCharacter, length};
+}
+
+size_t Utf8Length(std::string_view text) {
+  const Utf8Start start = StartOfUtf8(text);
+  return start.part == Utf8Part::kCharacter ? start.length : 0;
 }
 
 size_t FindInvalidUtf8(std::string_view text) {

@@ -3,9 +3,26 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace cosformer {
+
+enum class Utf8Part : uint8_t {
+  kCharacter,
+  kCut,     // what is there could still become a character
+  kBroken,  // no character begins so
+};
+
+struct Utf8Start {
+  Utf8Part part;
+  size_t length;
+};
+
+// What `text` begins with, and its bytes. Of what is broken these are as many as a character may
+// begin with, at least one: what the Unicode standard has one U+FFFD shown for. Nothing at all is
+// cut, with 0 bytes.
+Utf8Start StartOfUtf8(std::string_view text);
 
 // Bytes of the character that `text` begins with; 0 when it does not begin with one.
 size_t Utf8Length(std::string_view text);

@@ -38,6 +38,42 @@ TEST(Utf8, WhatIsCutOffOrOverlongIsNone) {
   EXPECT_TRUE(IsUtf8("a\xC3\xA4\xE2\x96\x81\xF0\x9F\x98\x80"));
 }
 
+// From the Unicode standard, table 3-8 and its neighbours: U+FFFD for each.
+TEST(Utf8, BrokenBytesCountAsFarAsACharacterMayBegin) {
+  const auto broken = [](std::string_view text) {
+    const Utf8Start start = StartOfUtf8(text);
+    EXPECT_EQ(start.part, Utf8Part::kBroken) << testing::PrintToString(text);
+    return start.length;
+  };
+  EXPECT_EQ(broken("\x80"), 1u);
+  EXPECT_EQ(broken("\xFF"), 1u);
+  EXPECT_EQ(broken("\xC0\xAF"), 1u);
+  EXPECT_EQ(broken("\xE0\x80\xBF"), 1u);
+  EXPECT_EQ(broken("\xED\xA0\x80"), 1u);
+  EXPECT_EQ(broken("\xF4\x91\x92\x93"), 1u);
+  EXPECT_EQ(broken("\xC3("), 1u);
+  EXPECT_EQ(broken("\xE1\x80\xE2"), 2u);
+  EXPECT_EQ(broken("\xF0\x91\x92\xF1"), 3u);
+}
+
+// Every start of a character is cut, and broken as far as it goes when another one follows.
+TEST(Utf8, WhatIsCutCanStillBecomeACharacter) {
+  for (uint32_t c = 0; c < 0x110000; c += c < 0x1000 ? 1 : 61) {
+    if (c >= 0xD800 && c <= 0xDFFF) continue;
+    const std::string bytes = Encoded(c);
+    for (size_t cut = 0; cut < bytes.size(); ++cut) {
+      const Utf8Start start = StartOfUtf8(std::string_view(bytes).substr(0, cut));
+      ASSERT_EQ(start.part, Utf8Part::kCut) << c;
+      ASSERT_EQ(start.length, cut) << c;
+    }
+    for (size_t cut = 1; cut < bytes.size(); ++cut) {
+      const Utf8Start start = StartOfUtf8(bytes.substr(0, cut) + "x");
+      ASSERT_EQ(start.part, Utf8Part::kBroken) << c;
+      ASSERT_EQ(start.length, cut) << c;
+    }
+  }
+}
+
 TEST(Utf8, TextsAreCutAtBlanksElseBetweenCharacters) {
   EXPECT_EQ(CutLength("", 4), 0u);
   EXPECT_EQ(CutLength("abc efgh", 4), 8u);
