@@ -1,6 +1,7 @@
 add_executable(sampling_test
   ${PROJECT_SOURCE_DIR}/tests/runtime/sampling_errors_test.cc
   ${PROJECT_SOURCE_DIR}/tests/runtime/sampling_test.cc
+  ${PROJECT_SOURCE_DIR}/tests/runtime/text_stream_test.cc
 )
 target_include_directories(sampling_test
   PRIVATE ${PROJECT_SOURCE_DIR}/tests/formats ${PROJECT_SOURCE_DIR}/tests/report)

@@ -1,5 +1,5 @@
-// What choosing a token allocates, counted by this program's own operator new: nothing, once the
-// buffers have grown.
+// What choosing and showing tokens allocates, counted by this program's own operator new: nothing a
+// token once the buffers have grown, and no more for a longer text.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <new>
 
 #include "naive_sampling.h"
+#include "runtime/text_stream.h"
 
 namespace {
 
@@ -54,6 +55,16 @@ TEST(SamplingMemory, ATokenAllocatesNothingOnceTheBuffersHaveGrown) {
     }
     EXPECT_EQ(allocations, before);
   }
+}
+
+// Short parts lie in the string itself: there is nothing to allocate for them either.
+TEST(SamplingMemory, AStreamHoldsNoMoreForALongerText) {
+  TextStream stream(Tokenizer::Bytes(), {"ab", "\n\n"});
+  std::mt19937 random(1);
+  for (int i = 0; i < 1000; ++i) stream.Add(static_cast<int32_t>(random() % 256) | 0x80);
+  const int64_t before = allocations;
+  for (int i = 0; i < 100'000; ++i) stream.Add(static_cast<int32_t>(random() % 256) | 0x80);
+  EXPECT_EQ(allocations, before);
 }
 
 }  // namespace
