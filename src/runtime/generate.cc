@@ -1,0 +1,149 @@
+#include "cosformer/generate.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "formats/tokenizer.h"
+#include "runtime/text_stream.h"
+
+namespace cosformer::runtime {
+
+const char* Name(StopReason reason) {
+  switch (reason) {
+    case StopReason::kNone:
+      return "none";
+    case StopReason::kLength:
+      return "length";
+    case StopReason::kEnd:
+      return "end";
+    case StopReason::kStopString:
+      return "stop";
+    case StopReason::kLimit:
+      return "limit";
+    case StopReason::kCancelled:
+      return "cancelled";
+  }
+  return "";
+}
+
+struct Generation::Impl {
+  Impl(const Model& model, GenerateOptions given)
+      : options(std::move(given)),
+        end(options.stop_at_end ? model.end_token() : -1),
+        sampler(options.sampling, model.vocabulary()) {
+    if (options.max_tokens < 1) {
+      throw Error(fmt::format("generate: max_tokens is {}; give 1 or more", options.max_tokens));
+    }
+    if (options.likeliest < 0) {
+      throw Error(fmt::format("generate: likeliest is {}; give 0 or more", options.likeliest));
+    }
+    sampler.Observe(options.before);
+    if (model.tokenizer() != nullptr) {
+      text.emplace(*model.tokenizer(), options.stop, options.before);
+    } else if (!options.stop.empty()) {
+      throw Error("generate: without a tokenizer there is no text that a stop string could end");
+    }
+  }
+
+  GenerateOptions options;
+  int32_t end;
+  Sampler sampler;
+  std::optional<TextStream> text;
+};
+
+Generation::Generation(const Model& model, GenerateOptions options)
+    : impl_(std::make_unique<Impl>(model, std::move(options))) {}
+Generation::Generation(Generation&&) noexcept = default;
+Generation& Generation::operator=(Generation&&) noexcept = default;
+Generation::~Generation() = default;
+
+GeneratedToken Generation::Next(std::span<const float> logits, SamplingWorkspace& workspace) {
+  const SampledToken chosen = impl_->sampler.Next(logits, workspace, impl_->options.likeliest);
+  GeneratedToken token;
+  token.token = chosen.token;
+  token.log_probability = chosen.log_probability;
+  token.likeliest.assign(chosen.likeliest.begin(), chosen.likeliest.end());
+  result_.tokens.push_back(token.token);
+  result_.log_probabilities.push_back(token.log_probability);
+  const size_t shown = result_.text.size();
+  if (token.token == impl_->end) {
+    Stop(StopReason::kEnd);
+  } else {
+    if (impl_->text) result_.text += impl_->text->Add(token.token);
+    if (impl_->text && impl_->text->stopped()) {
+      Stop(StopReason::kStopString);
+    } else if (static_cast<int64_t>(result_.tokens.size()) == impl_->options.max_tokens) {
+      Stop(StopReason::kLength);
+    }
+  }
+  token.text = result_.text.substr(shown);
+  return token;
+}
+
+void Generation::Stop(StopReason reason) {
+  if (result_.reason != StopReason::kNone) return;
+  result_.reason = reason;
+  if (impl_->text) result_.text += impl_->text->Finish();
+}
+
+Generated Generate(Session& session, const GenerateOptions& options,
+                   const std::function<bool(const GeneratedToken&)>& each) {
+  Generation generation(session.model(), options);
+  SamplingWorkspace workspace;
+  const std::optional<int64_t> limit = session.model().max_tokens();
+  for (;;) {
+    const GeneratedToken token = generation.Next(session.Logits(), workspace);
+    if (generation.reason() == StopReason::kNone && limit && session.position() >= *limit) {
+      generation.Stop(StopReason::kLimit);
+    }
+    if (each && !each(token)) generation.Stop(StopReason::kCancelled);
+    if (generation.reason() != StopReason::kNone) return generation.result();
+    session.Feed(token.token);
+  }
+}
+
+std::vector<Generated> GenerateBatch(std::span<Session* const> sessions,
+                                     std::span<const GenerateOptions> options) {
+  if (sessions.size() != options.size()) {
+    throw Error(fmt::format("generate: a batch of {} sessions was given options for {}",
+                            sessions.size(), options.size()));
+  }
+  std::vector<Generation> generations;
+  std::vector<size_t> active;
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    generations.emplace_back(sessions[i]->model(), options[i]);
+    active.push_back(i);
+  }
+  SamplingWorkspace workspace;
+  while (!active.empty()) {
+    std::vector<Session*> batch;
+    for (const size_t i : active) batch.push_back(sessions[i]);
+    const std::vector<float> logits = Session::LogitsBatch(batch);
+    const auto vocabulary = static_cast<size_t>(batch[0]->model().vocabulary());
+    const std::optional<int64_t> limit = batch[0]->model().max_tokens();
+    std::vector<size_t> next;
+    std::vector<int32_t> tokens;
+    batch.clear();
+    for (size_t b = 0; b < active.size(); ++b) {
+      const size_t i = active[b];
+      const GeneratedToken token =
+          generations[i].Next(std::span(logits).subspan(b * vocabulary, vocabulary), workspace);
+      if (generations[i].reason() == StopReason::kNone && limit &&
+          sessions[i]->position() >= *limit) {
+        generations[i].Stop(StopReason::kLimit);
+      }
+      if (generations[i].reason() != StopReason::kNone) continue;
+      next.push_back(i);
+      batch.push_back(sessions[i]);
+      tokens.push_back(token.token);
+    }
+    Session::FeedBatch(batch, tokens);
+    active = std::move(next);
+  }
+  std::vector<Generated> results;
+  for (const Generation& generation : generations) results.push_back(generation.result());
+  return results;
+}
+
+}  // namespace cosformer::runtime
