@@ -102,6 +102,15 @@ Part PartOf(size_t count, int thread, int threads) {
   return {lines * t / of * kLine, lines * (t + 1) / of * kLine};
 }
 
+// Each thread writes what it will read: memory lies near the core that first touches it.
+void Fill(const Buffer& buffer, int threads) {
+#pragma omp parallel num_threads(threads)
+  {
+    const Part part = PartOf(buffer.count(), omp_get_thread_num(), omp_get_num_threads());
+    std::fill(buffer.floats() + part.begin, buffer.floats() + part.end, 1.0f);
+  }
+}
+
 double MeasureReads(const Buffer& buffer, int threads, double seconds) {
   return 1e-9 * BestRate(seconds, [&buffer, threads] {
            double bytes = 0;
@@ -184,6 +193,12 @@ Machine DescribeMachine(const std::vector<int>& thread_counts, int64_t update_by
   return machine;
 }
 
+double MeasureReadBandwidth(int64_t bytes, int threads, double seconds) {
+  const Buffer buffer(bytes);
+  Fill(buffer, threads);
+  return MeasureReads(buffer, threads, seconds);
+}
+
 double SampleMultiplyAdds(int threads) {
   const auto start = Clock::now();
   const double operations = RunMultiplyAdds(threads);
@@ -196,12 +211,7 @@ void MeasureLimits(Machine& machine, double seconds, report::Progress& progress)
   MeasureMultiplyAdds(machine.threads, std::min(seconds, 0.2));
 
   const Buffer buffer(machine.read_bytes);
-  // Each thread writes what it will read: memory lies near the core that first touches it.
-#pragma omp parallel num_threads(machine.threads)
-  {
-    const Part part = PartOf(buffer.count(), omp_get_thread_num(), omp_get_num_threads());
-    std::fill(buffer.floats() + part.begin, buffer.floats() + part.end, 1.0f);
-  }
+  Fill(buffer, machine.threads);
   Limits fewer_threads;
   for (auto& [threads, limits] : machine.limits) {
     const auto show = [&, count = threads](const char* what) {

@@ -46,6 +46,10 @@ Machine DescribeMachine(const std::vector<int>& thread_counts, int64_t update_by
 // and at the end of what is set against it.
 void MeasureLimits(Machine& machine, double seconds, report::Progress& progress);
 
+// The bandwidth, in GB/s, of reading a buffer of `bytes` over and over, each thread its part: of
+// memory or of whichever cache holds it. The best of the runs in `seconds`.
+double MeasureReadBandwidth(int64_t bytes, int threads, double seconds);
+
 // The FMA rate of one run of a millisecond or two, in GFLOP/s: for sampling the clock between the
 // calls that are timed.
 double SampleMultiplyAdds(int threads);

@@ -116,6 +116,8 @@ class Session {
   size_t bytes() const;      // that it holds, checkpoints included
   size_t state_bytes() const;
 
+  // The Errors that feeding these tokens would give.
+  void Check(std::span<const int32_t> tokens) const;
   // Reads the next tokens.
   void Feed(std::span<const int32_t> tokens);
   void Feed(int32_t token) { Feed(std::span(&token, 1)); }

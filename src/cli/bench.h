@@ -9,6 +9,7 @@ namespace cosformer::cli {
 CLI::App* AddBench(CLI::App& app);
 
 void AddAttentionBench(CLI::App& bench);
+void AddGenerateBench(CLI::App& bench);
 void AddModelBench(CLI::App& bench);  // in cosformer-train
 // Hands the command line, as it stands, to cosformer-train.
 void AddModelBenchElsewhere(CLI::App& bench, char** argv);

@@ -7,6 +7,7 @@ namespace cosformer::cli {
 
 // Of `cosformer`.
 void AddData(CLI::App& app);
+void AddGenerate(CLI::App& app);
 void AddPlot(CLI::App& app);
 // Hands the command line of train and eval, as it stands, to cosformer-train.
 void AddTrainingElsewhere(CLI::App& app, char** argv);

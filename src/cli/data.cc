@@ -223,7 +223,7 @@ CLI::App* AddGenerator(CLI::App& parent, const char* name, const char* summary, 
   return app;
 }
 
-void AddGenerate(CLI::App& parent) {
+void AddGenerateSet(CLI::App& parent) {
   CLI::App* generate = parent.add_subcommand("generate", "Makes a set of examples by rule");
   generate->require_subcommand(1);
   const auto arguments = std::make_shared<GenerateArguments>();
@@ -264,7 +264,7 @@ Examples
   cosformer data generate pathfinder --out pathfinder --contour-length 14)");
   AddShow(*data);
   AddPrepare(*data);
-  AddGenerate(*data);
+  AddGenerateSet(*data);
 }
 
 }  // namespace cosformer::cli

@@ -13,13 +13,16 @@ int main(int argc, char** argv) {
 Examples
   cosformer train --data my.txt --minutes 30
   cosformer eval runs/lm-cosformer
+  cosformer generate runs/lm-cosformer --prompt "Attention is"
   cosformer plot runs/*
   cosformer bench attention --lengths 512,4096 --plot attention.svg)");
   cosformer::cli::AddTrainingElsewhere(app, argv);
   cosformer::cli::AddData(app);
+  cosformer::cli::AddGenerate(app);
   cosformer::cli::AddPlot(app);
   CLI::App* bench = cosformer::cli::AddBench(app);
   cosformer::cli::AddAttentionBench(*bench);
+  cosformer::cli::AddGenerateBench(*bench);
   cosformer::cli::AddModelBenchElsewhere(*bench, argv);
   return cosformer::cli::RunProgram(app, argc, argv);
 }

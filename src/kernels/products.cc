@@ -434,10 +434,10 @@ void Multiply(const float* x, int64_t x_stride, int64_t rows, const Weights& wei
   if (rows == 0) return;
   const auto columns = static_cast<size_t>(weights.rows);
   if (threads <= 0) threads = omp_get_max_threads();
-  // A second thread is worth its start from some 10 us of work on.
+  // A second thread is worth its start from some tens of microseconds of work on.
   const auto work = static_cast<double>(weights.rows) * static_cast<double>(weights.columns) *
                     static_cast<double>(rows);
-  threads = static_cast<int>(std::clamp(work / 50000, 1.0, static_cast<double>(threads)));
+  threads = static_cast<int>(std::clamp(work / 200000, 1.0, static_cast<double>(threads)));
   // Whole tiles, so that no row of W is read twice.
   const size_t tiles = (columns + 7) / 8;
 #pragma omp parallel num_threads(threads) if (threads > 1)

@@ -107,6 +107,10 @@ size_t Session::bytes() const {
   return bytes;
 }
 
+void Session::Check(std::span<const int32_t> tokens) const {
+  impl_->model.network().CheckTurn({&impl_->text, tokens});
+}
+
 void Session::Feed(std::span<const int32_t> tokens) { impl_->Feed(tokens, nullptr); }
 
 std::vector<float> Session::FeedAll(std::span<const int32_t> tokens) {

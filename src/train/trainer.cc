@@ -18,7 +18,7 @@
 #include "report/units.h"
 #include "runs/metrics.h"
 #include "runs/run_directory.h"
-#include "train/interrupt.h"
+#include "report/interrupt.h"
 #include "train/objective.h"
 #include "train/pace.h"
 #include "train/training_state.h"

@@ -1,4 +1,4 @@
-#include "train/interrupt.h"
+#include "report/interrupt.h"
 
 #include <csignal>
 

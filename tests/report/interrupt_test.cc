@@ -1,5 +1,5 @@
 // Signals, in processes of their own.
-#include "train/interrupt.h"
+#include "report/interrupt.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

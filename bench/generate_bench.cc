@@ -1,0 +1,410 @@
+#include "bench/generate_bench.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+
+#include "bench/memory.h"
+#include "bench/samples.h"
+#include "cosformer/error.h"
+#include "cosformer/runtime.h"
+#include "formats/tokenizer.h"
+#include "runtime/model_builder.h"
+#include "runtime/network.h"
+
+namespace cosformer::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using runtime::Model;
+using runtime::Network;
+using runtime::Session;
+using runtime::TextState;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What the mathematics asks for; what an implementation does beyond it does not count.
+struct Work {
+  double operations = 0;  // two a multiply-add
+  double bytes = 0;
+};
+
+double LayerWeights(const Network& network) {
+  double count = 0;
+  for (const runtime::LayerParameters& layer : network.parameters().layers) {
+    for (const Weights* w : {&layer.in, &layer.out, &layer.hidden, &layer.back}) {
+      count += static_cast<double>(w->rows) * static_cast<double>(w->columns);
+    }
+  }
+  return count;
+}
+
+const Weights& HeadOf(const Network& network) {
+  return network.config().tied_embeddings ? network.parameters().tokens
+                                          : network.parameters().output;
+}
+
+// Of one token of one session with `context` behind it: the states' part in it.
+Work AttentionWork(const Network& network, double context) {
+  Work work;
+  for (const runtime::LayerAttention& layer : network.attention()) {
+    const double square = static_cast<double>(layer.dim) * static_cast<double>(layer.dim);
+    const auto heads = static_cast<double>(layer.heads), kv = static_cast<double>(layer.kv_heads);
+    if (layer.softmax) {
+      work.operations += 4 * static_cast<double>(layer.dim) * heads * context;
+      work.bytes += 2 * 4 * static_cast<double>(layer.dim) * kv * context;
+      continue;
+    }
+    const double states = layer.options.kernel.reweighting == Reweighting::kCos ? 2 : 1;
+    work.operations += states * 2 * square * (heads + kv);
+    work.bytes += states * 2 * 4 * (square + static_cast<double>(layer.dim)) * kv;
+  }
+  return work;
+}
+
+double WeightBytes(const Network& network) {
+  double bytes = static_cast<double>(HeadOf(network).bytes());
+  for (const runtime::LayerParameters& layer : network.parameters().layers) {
+    for (const Weights* w : {&layer.in, &layer.out, &layer.hidden, &layer.back}) {
+      bytes += static_cast<double>(w->bytes());
+    }
+  }
+  return bytes;
+}
+
+Work PrefillWork(const Network& network, int64_t tokens) {
+  const Work attention = AttentionWork(network, static_cast<double>(tokens) / 2);
+  return {(2 * LayerWeights(network) + attention.operations) * static_cast<double>(tokens),
+          WeightBytes(network)};
+}
+
+Work StepWork(const Network& network, int64_t context, int64_t batch) {
+  const Work attention = AttentionWork(network, static_cast<double>(context));
+  const Weights& head = HeadOf(network);
+  const double weights =
+      LayerWeights(network) + static_cast<double>(head.rows) * static_cast<double>(head.columns);
+  return {(2 * weights + attention.operations) * static_cast<double>(batch),
+          WeightBytes(network) + attention.bytes * static_cast<double>(batch)};
+}
+
+// The median time of a call, and the peak between the calls.
+struct Timing {
+  double seconds = 0;
+  double fma_gflops = 0;
+};
+
+Timing Time(double seconds, int threads, const std::function<void()>& call) {
+  std::vector<double> times, peaks;
+  const auto start = Clock::now();
+  do {
+    peaks.push_back(SampleMultiplyAdds(threads));
+    const auto begin = Clock::now();
+    call();
+    times.push_back(SecondsSince(begin));
+  } while (SecondsSince(start) < seconds);
+  return {Median(times), Median(peaks)};
+}
+
+// Tokens that a model has as many of as anyone asks.
+std::vector<int32_t> SomeTokens(const Model& model, int64_t count) {
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  uint64_t x = 1;
+  for (int32_t& token : tokens) {
+    x = x * 6364136223846793005u + 1442695040888963407u;
+    token = static_cast<int32_t>((x >> 33) % static_cast<uint64_t>(model.vocabulary()));
+  }
+  return tokens;
+}
+
+// A text of `context` tokens, without reading them through the weights: every layer takes in keys
+// and values as a layer's projections give them. Its numbers are of no text; its size and its speed
+// are.
+TextState TextOf(const Network& network, int64_t context) {
+  constexpr int64_t kPart = 4096;
+  TextState text = network.NewText();
+  std::vector<float> keys, values;
+  for (size_t i = 0; i < text.layers.size(); ++i) {
+    const runtime::LayerAttention& layer = network.attention()[i];
+    const int64_t row = layer.kv_heads * layer.dim;
+    keys.resize(static_cast<size_t>(kPart * row));
+    values.resize(keys.size());
+    for (size_t j = 0; j < keys.size(); ++j) {
+      keys[j] = static_cast<float>((j * 2654435761u >> 12) & 1023) / 512.0f - 1.0f;
+      values[j] = static_cast<float>((j * 2246822519u >> 12) & 1023) / 512.0f - 1.0f;
+    }
+    for (int64_t done = 0; done < context;) {
+      const int64_t part = std::min(kPart, context - done);
+      const ConstView k = View::Of(keys.data(), 1, part, layer.kv_heads, layer.dim);
+      const ConstView v = View::Of(values.data(), 1, part, layer.kv_heads, layer.dim);
+      if (auto* cache = std::get_if<SoftmaxCache>(&text.layers[i])) {
+        cache->Append(k, v);
+      } else if (auto* linear = std::get_if<LinearState>(&text.layers[i])) {
+        linear->Absorb(k, v, network.threads());
+      } else {
+        auto& turned = std::get<runtime::TurnedState>(text.layers[i]);
+        turned.sums.Absorb(k, v, network.threads());
+        if (turned.normaliser) {
+          const std::vector<float> ones(static_cast<size_t>(part * layer.kv_heads), 1.0f);
+          turned.normaliser->Absorb(k, ConstView::Of(ones.data(), 1, part, layer.kv_heads, 1),
+                                    network.threads());
+        }
+      }
+      done += part;
+    }
+  }
+  text.position = context;
+  return text;
+}
+
+size_t BytesOf(const TextState& text) {
+  size_t bytes = 0;
+  for (const auto& layer : text.layers) bytes += runtime::BytesOf(layer);
+  return bytes;
+}
+
+// A prompt as a whole and token by token: if these disagree, no time is worth anything.
+void CheckModel(const Model& model) {
+  const std::vector<int32_t> tokens = SomeTokens(model, 40);
+  const std::vector<float> whole = model.network().Encode(tokens);
+  Session session(model, {.checkpoints = 0});
+  session.Feed(std::span(tokens).first(25));
+  for (size_t i = 25; i < tokens.size(); ++i) session.Feed(tokens[i]);
+  std::vector<float> expected(static_cast<size_t>(model.vocabulary()));
+  model.network().Logits(
+      whole.data() + (tokens.size() - 1) * static_cast<size_t>(model.network().config().width), 1,
+      expected.data());
+  const std::vector<float> logits = session.Logits();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (!(std::abs(logits[i] - expected[i]) <= 1e-3f * (1 + std::abs(expected[i])))) {
+      throw Error(fmt::format(
+          "bench generate: the prompt gives logit {} as {} at once and as {} token by token", i,
+          expected[i], logits[i]));
+    }
+  }
+}
+
+class Runner {
+ public:
+  Runner(GenerateBench& bench, report::Progress& progress) : bench_(bench), progress_(progress) {}
+
+  void Run(WeightType weights, int threads) {
+    progress_.Show(fmt::format("making a model in {}", runtime::Name(weights)));
+    runtime::LoadOptions options;
+    options.threads = threads;
+    const ModelConfig& config = bench_.config.model;
+    const Model model = runtime::ModelBuilder::Build(
+        config, runtime::RandomParameters(config, weights, 1), nullptr, {}, options);
+    bench_.parameters = model.parameters();
+    CheckModel(model);
+    weights_ = weights;
+    threads_ = threads;
+    progress_.Show("measuring the bandwidth of a buffer as large as the weights");
+    read_gbps_ = MeasureReadBandwidth(static_cast<int64_t>(WeightBytes(model.network())), threads,
+                                      std::min(bench_.config.seconds, 0.5));
+    bench_.limits.push_back({weights, threads, read_gbps_, SampleMultiplyAdds(threads)});
+    for (const Phase phase : bench_.config.phases) {
+      if (phase == Phase::kPrefill) Prefill(model);
+      if (phase == Phase::kDecode) Decode(model);
+      if (phase == Phase::kBatch) Batch(model);
+      if (phase == Phase::kStart) Start(model);
+    }
+  }
+
+ private:
+  void Add(Phase phase, int64_t context, int64_t batch, double tokens, const Timing& timing,
+           const Work* work, size_t state_bytes, const PeakMemory& memory) {
+    GenerateRow row;
+    row.phase = phase;
+    row.weights = weights_;
+    row.context = context;
+    row.batch = batch;
+    row.threads = threads_;
+    row.tokens_per_second = tokens / timing.seconds;
+    if (work != nullptr) {
+      const double least =
+          std::max(work->operations / (1e9 * timing.fma_gflops), work->bytes / (1e9 * read_gbps_));
+      row.limit_share = least / timing.seconds;
+    }
+    row.state_bytes = static_cast<int64_t>(state_bytes);
+    row.peak_bytes = memory.Peak();
+    bench_.rows.push_back(row);
+  }
+
+  void Show(Phase phase, int64_t context) {
+    progress_.Show(
+        fmt::format("{}, {}, {} tokens", runtime::Name(weights_), NameOf(phase), context));
+  }
+
+  void Prefill(const Model& model) {
+    for (const int64_t length : bench_.config.prompts) {
+      Show(Phase::kPrefill, length);
+      const std::vector<int32_t> tokens = SomeTokens(model, length);
+      const PeakMemory memory;
+      size_t bytes = 0;
+      const Timing timing = Time(bench_.config.seconds, threads_, [&] {
+        Session session(model, {.checkpoints = 0});
+        session.Feed(tokens);
+        bytes = session.state_bytes();
+      });
+      const Work work = PrefillWork(model.network(), length);
+      Add(Phase::kPrefill, length, 1, static_cast<double>(length), timing, &work, bytes, memory);
+    }
+  }
+
+  void Decode(const Model& model) {
+    const Network& network = model.network();
+    std::vector<float> logits(static_cast<size_t>(model.vocabulary()));
+    for (const int64_t context : bench_.config.contexts) {
+      Show(Phase::kDecode, context);
+      const PeakMemory memory;
+      TextState text = TextOf(network, context);
+      int32_t token = 1;
+      const runtime::Turn turn{&text, std::span(&token, 1)};
+      const Timing timing = Time(bench_.config.seconds, threads_, [&] {
+        network.Advance({&turn, 1});
+        network.Logits(text.last.data(), 1, logits.data());
+      });
+      const Work work = StepWork(network, context, 1);
+      Add(Phase::kDecode, context, 1, 1, timing, &work, BytesOf(text), memory);
+    }
+  }
+
+  void Batch(const Model& model) {
+    const Network& network = model.network();
+    for (const int64_t batch : bench_.config.batches) {
+      Show(Phase::kBatch, 0);
+      const PeakMemory memory;
+      std::vector<TextState> texts(static_cast<size_t>(batch), TextOf(network, 16));
+      int32_t token = 1;
+      std::vector<runtime::Turn> turns;
+      for (TextState& text : texts) turns.push_back({&text, std::span(&token, 1)});
+      std::vector<float> hidden(static_cast<size_t>(batch * network.config().width));
+      std::vector<float> logits(static_cast<size_t>(batch * model.vocabulary()));
+      const Timing timing = Time(bench_.config.seconds, threads_, [&] {
+        network.Advance(turns, hidden.data());
+        network.Logits(hidden.data(), batch, logits.data());
+      });
+      const Work work = StepWork(network, 16, batch);
+      Add(Phase::kBatch, 16, batch, static_cast<double>(batch), timing, &work, BytesOf(texts[0]),
+          memory);
+    }
+  }
+
+  // A process of its own loads the model from files that were just written, and says a token.
+  void Start(const Model& model) {
+    Show(Phase::kStart, 0);
+    namespace fs = std::filesystem;
+    std::string name = (fs::temp_directory_path() / "cosformer_bench_XXXXXX").string();
+    const char* made = mkdtemp(name.data());
+    if (made == nullptr) {
+      bench_.notes.push_back("no start: a temporary directory could not be made");
+      return;
+    }
+    const fs::path directory(made);
+    try {
+      const Network& network = model.network();
+      WriteConfig((directory / "config.json").string(), network.config());
+      runtime::WriteParameters(network.config(), network.parameters(),
+                               (directory / "model.safetensors").string());
+      const PeakMemory memory;
+      const Timing timing = Time(bench_.config.seconds, threads_, [&] { FirstToken(directory); });
+      Add(Phase::kStart, 0, 1, 1, timing, nullptr, 0, memory);
+      bench_.rows.back().peak_bytes.reset();  // it is not this process's
+    } catch (...) {
+      fs::remove_all(directory);
+      throw;
+    }
+    fs::remove_all(directory);
+  }
+
+  void FirstToken(const std::filesystem::path& directory) const {
+    const pid_t child = fork();
+    if (child < 0) throw Error("bench generate: a process could not be started");
+    if (child == 0) {
+      const std::string path = directory.string(), threads = std::to_string(threads_);
+      if (freopen("/dev/null", "w", stdout) == nullptr) _exit(127);
+      execl("/proc/self/exe", "cosformer", "generate", path.c_str(), "--prompt-tokens", "1",
+            "--max-tokens", "1", "--threads", threads.c_str(), static_cast<char*>(nullptr));
+      _exit(127);
+    }
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+      throw Error("bench generate: the process that was to say a first token failed");
+    }
+  }
+
+  GenerateBench& bench_;
+  report::Progress& progress_;
+  WeightType weights_ = WeightType::kFloat32;
+  int threads_ = 1;
+  double read_gbps_ = 0;
+};
+
+}  // namespace
+
+const char* NameOf(Phase phase) {
+  switch (phase) {
+    case Phase::kPrefill:
+      return "prefill";
+    case Phase::kDecode:
+      return "decode";
+    case Phase::kBatch:
+      return "batch";
+    case Phase::kStart:
+      return "start";
+  }
+  return "";
+}
+
+GenerateBenchConfig Checked(GenerateBenchConfig config) {
+  // A text may be as long as the longest that is measured, and some.
+  int64_t longest = 1;
+  for (const int64_t length : config.prompts) longest = std::max(longest, length);
+  for (const int64_t length : config.contexts) longest = std::max(longest, length);
+  constexpr int64_t kSteps = 1 << 20;  // that a measurement may take
+  config.model.max_length = longest + kSteps;
+  Validate(config.model, "bench generate");
+  if (config.model.kind != ModelKind::kDecoder) {
+    throw Error("bench generate: only a decoder generates");
+  }
+  Network::CheckSupported(config.model);
+  const auto positive = [](const std::vector<int64_t>& numbers, const char* option, int64_t least) {
+    for (const int64_t number : numbers) {
+      if (number < least) {
+        throw Error(fmt::format("{} has {}; give {} or more", option, number, least));
+      }
+    }
+  };
+  positive(config.prompts, "--prompts", 1);
+  positive(config.contexts, "--contexts", 0);
+  positive(config.batches, "--batches", 1);
+  if (config.threads.empty()) config.threads = {AllThreads()};
+  for (const int threads : config.threads) {
+    if (threads < 1) throw Error(fmt::format("--threads has {}; give 1 or more", threads));
+  }
+  if (!(config.seconds > 0)) {
+    throw Error(fmt::format("--seconds is {}; give more than 0", config.seconds));
+  }
+  return config;
+}
+
+GenerateBench RunGenerateBench(const GenerateBenchConfig& config, report::Progress& progress) {
+  GenerateBench bench;
+  bench.config = config;
+  bench.machine = DescribeMachine(config.threads, 64 << 10, config.seconds);
+  Runner runner(bench, progress);
+  for (const int threads : config.threads) {
+    for (const WeightType weights : config.weights) runner.Run(weights, threads);
+  }
+  return bench;
+}
+
+}  // namespace cosformer::bench

@@ -1,0 +1,135 @@
+// `cosformer bench generate`: options in, table and JSON out.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "bench/generate_bench.h"
+#include "cli/bench.h"
+#include "cli/output.h"
+#include "cosformer/error.h"
+#include "report/progress.h"
+#include "runtime/parameters.h"
+
+namespace cosformer::cli {
+namespace {
+
+constexpr const char* kDescription =
+    R"(Times the runtime on a model of random weights: reading prompts, writing token by token, many
+texts in a batch, and the start of a process.
+
+Each speed stands beside what the machine allows, measured in the same run: the FMA peak, sampled
+between the timed calls, or the bandwidth of reading a buffer as large as the weights.)";
+
+constexpr const char* kFooter = R"(
+Phases    prefill   a prompt of --prompts tokens, through all weights but the output layer
+          decode    a token at a time, with --contexts tokens behind it
+          batch     a token each for --batches texts at a time
+          start     a new process, from nothing to its first token
+Columns   of the limit  the least time that operations and bytes need, as part of the time taken
+          state         what a text's context takes; peak: the process's memory at its highest
+
+Examples
+  cosformer bench generate
+  cosformer bench generate --weights float32,int8 --phases decode --contexts 0,1000000
+  cosformer bench generate --activation swiglu --hidden 2048 --tied false --json results.json)";
+
+struct Arguments {
+  bench::GenerateBenchConfig config;
+  std::string attention = "cosformer";
+  std::string positions = "none";
+  std::string activation = "gelu";
+  std::vector<std::string> weights = {"float32", "bfloat16", "int8", "int4"};
+  std::vector<std::string> phases = {"prefill", "decode", "batch", "start"};
+  std::string json;
+};
+
+template <class T>
+T Named(const char* option, const std::string& name, std::initializer_list<T> values,
+        const auto& name_of) {
+  std::string known;
+  for (const T value : values) {
+    if (name == name_of(value)) return value;
+    known += (known.empty() ? "" : ", ") + std::string(name_of(value));
+  }
+  throw Error(fmt::format("{} does not know \"{}\": it takes {}", option, name, known));
+}
+
+bench::GenerateBenchConfig ConfigOf(const Arguments& arguments) {
+  using bench::Phase;
+  bench::GenerateBenchConfig config = arguments.config;
+  config.model.attention = {{arguments.attention, nlohmann::json::object()}};
+  config.model.positions.kind =
+      Named<PositionKind>("--positions", arguments.positions,
+                          {PositionKind::kNone, PositionKind::kLearned, PositionKind::kSinusoidal,
+                           PositionKind::kRotary},
+                          [](PositionKind kind) { return Name(kind); });
+  config.model.activation =
+      Named<Activation>("--activation", arguments.activation,
+                        {Activation::kGelu, Activation::kRelu, Activation::kSwiglu},
+                        [](Activation activation) { return Name(activation); });
+  config.weights.clear();
+  for (const std::string& name : arguments.weights) {
+    config.weights.push_back(Named<WeightType>(
+        "--weights", name,
+        {WeightType::kFloat32, WeightType::kBFloat16, WeightType::kInt8, WeightType::kInt4},
+        [](WeightType type) { return runtime::Name(type); }));
+  }
+  config.phases.clear();
+  for (const std::string& name : arguments.phases) {
+    config.phases.push_back(Named<Phase>(
+        "--phases", name, {Phase::kPrefill, Phase::kDecode, Phase::kBatch, Phase::kStart},
+        [](Phase phase) { return bench::NameOf(phase); }));
+  }
+  return Checked(config);
+}
+
+void Run(const Arguments& arguments) {
+  const bench::GenerateBenchConfig config = ConfigOf(arguments);
+  CheckJsonOutput(arguments.json);
+  report::Progress progress;
+  const bench::GenerateBench bench = RunGenerateBench(config, progress);
+  progress.Clear();
+  PrintResults(ToTable(bench), ToJson(bench).dump(2) + "\n", arguments.json);
+}
+
+}  // namespace
+
+void AddGenerateBench(CLI::App& bench) {
+  CLI::App* app = bench.add_subcommand("generate", kDescription);
+  app->footer(kFooter);
+  app->get_formatter()->column_width(36);
+  app->option_defaults()->always_capture_default();
+  const auto arguments = std::make_shared<Arguments>();
+  bench::GenerateBenchConfig& config = arguments->config;
+  ModelConfig& model = config.model;
+  model.vocabulary = 32000;
+  model.bias = false;
+
+  app->add_option("--layers", model.layers, "Layers");
+  app->add_option("--width", model.width, "Width");
+  app->add_option("--heads", model.heads, "Heads");
+  app->add_option("--kv-heads", model.kv_heads, "Heads of keys and values; 0: as --heads");
+  app->add_option("--hidden", model.hidden, "Of the feed-forward network; 0: 4 times the width");
+  app->add_option("--vocabulary", model.vocabulary, "Tokens");
+  app->add_option("--attention", arguments->attention,
+                  "cosformer, linear, relu, softmax and others of the runtime");
+  app->add_option("--positions", arguments->positions, "none, learned, sinusoidal, rotary");
+  app->add_option("--activation", arguments->activation, "gelu, relu, swiglu");
+  app->add_option("--tied", model.tied_embeddings,
+                  "true, false: the output layer has the weights of the embedding");
+  app->add_option("--weights", arguments->weights, "float32, bfloat16, int8, int4")->delimiter(',');
+  app->add_option("--phases", arguments->phases, "See below")->delimiter(',');
+  app->add_option("--prompts", config.prompts, "Lengths of prompts")->delimiter(',');
+  app->add_option("--contexts", config.contexts, "Tokens behind the one that is written")
+      ->delimiter(',');
+  app->add_option("--batches", config.batches, "Texts in a batch")->delimiter(',');
+  app->add_option("--threads", config.threads, "Numbers of threads")
+      ->delimiter(',')
+      ->default_str("all cores");
+  app->add_option("--seconds", config.seconds, "Time to spend on each measurement, at least");
+  AddJsonOption(*app, arguments->json);
+  app->callback([arguments] { Run(*arguments); });
+}
+
+}  // namespace cosformer::cli

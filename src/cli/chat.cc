@@ -1,0 +1,150 @@
+// `cosformer generate --chat`: lines in, text out, with all that was said as context.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+
+#include "cli/generate_options.h"
+#include "formats/utf8.h"
+#include "report/interrupt.h"
+
+namespace cosformer::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "/undo takes the last turn back, /reset forgets all, /save FILE and /load FILE keep the "
+    "text's\n"
+    "state, /stats shows speed and memory, /quit or Ctrl-D ends; Ctrl-C stops an answer.\n";
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// "{}" becomes the line, and the two characters \n a new line.
+std::string Filled(const std::string& turn, const std::string& line) {
+  std::string text;
+  for (size_t i = 0; i < turn.size(); ++i) {
+    if (turn.compare(i, 2, "{}") == 0) {
+      text += line;
+      ++i;
+    } else if (turn.compare(i, 2, "\\n") == 0) {
+      text += '\n';
+      ++i;
+    } else {
+      text += turn[i];
+    }
+  }
+  return text;
+}
+
+class Conversation {
+ public:
+  Conversation(const runtime::Model& model, runtime::Session& session,
+               const GenerateArguments& arguments)
+      : model_(model), session_(session), arguments_(arguments), turns_{session} {}
+
+  // False: the end.
+  bool Take(const std::string& line) {
+    if (line.starts_with("/")) return Command(line);
+    Answer(line);
+    return true;
+  }
+
+ private:
+  bool Command(const std::string& line) {
+    const size_t blank = line.find(' ');
+    const std::string word = line.substr(0, blank);
+    const std::string rest = blank == std::string::npos ? "" : line.substr(blank + 1);
+    if (word == "/quit") return false;
+    if (word == "/undo") {
+      if (turns_.size() > 1) turns_.pop_back();
+      session_ = turns_.back();
+    } else if (word == "/reset") {
+      session_.Reset();
+      turns_ = {session_};
+    } else if (word == "/save" && !rest.empty()) {
+      session_.Save(rest);
+      fmt::print(stderr, "saved after {} tokens\n", session_.position());
+    } else if (word == "/load" && !rest.empty()) {
+      session_ = runtime::Session::Load(model_, rest);
+      turns_ = {session_};
+    } else if (word == "/stats") {
+      std::fputs(DescribeStats(session_, stats_).c_str(), stderr);
+    } else {
+      std::fputs(kHelp, stderr);
+    }
+    return true;
+  }
+
+  void Answer(const std::string& line) {
+    if (!IsUtf8(line)) throw Error("the line is no UTF-8");
+    const std::vector<int32_t> tokens = model_.Encode(Filled(arguments_.turn, line));
+    if (tokens.empty() && session_.position() == 0) return;
+    auto start = std::chrono::steady_clock::now();
+    FeedWithProgress(session_, tokens);
+    stats_.prompt_tokens = static_cast<int64_t>(tokens.size());
+    stats_.prompt_seconds = SecondsSince(start);
+    runtime::GenerateOptions options = arguments_.options;
+    options.before = tokens;
+    // Another text for the same line, the same conversation for the same seed.
+    options.sampling.seed += turns_.size() - 1;
+    const Interrupt interrupt;
+    start = std::chrono::steady_clock::now();
+    const runtime::Generated result =
+        Generate(session_, options, [&](const runtime::GeneratedToken& token) {
+          std::fputs(token.text.c_str(), stdout);
+          std::fflush(stdout);
+          return interrupt.Signal() == 0;
+        });
+    stats_.tokens = static_cast<int64_t>(result.tokens.size());
+    stats_.seconds = SecondsSince(start);
+    std::fputs("\n", stdout);
+    std::fflush(stdout);
+    if (result.reason == runtime::StopReason::kLimit) {
+      throw Error(
+          fmt::format("the conversation is as long as the model can read ({} tokens); "
+                      "/undo or /reset, or begin with --endless",
+                      session_.position()));
+    }
+    session_.Feed(result.tokens.back());
+    turns_.push_back(session_);
+    // Linear layers make them cheap; still they are not to pile up.
+    if (turns_.size() > kTurns) turns_.erase(turns_.begin() + 1);
+  }
+
+  static constexpr size_t kTurns = 32;  // that can be taken back
+
+  const runtime::Model& model_;
+  runtime::Session& session_;
+  const GenerateArguments& arguments_;
+  std::vector<runtime::Session> turns_;  // what the session was after each
+  GenerateStats stats_;
+};
+
+}  // namespace
+
+void Chat(const runtime::Model& model, runtime::Session& session,
+          const GenerateArguments& arguments) {
+  const bool terminal = isatty(STDIN_FILENO) != 0;
+  if (terminal) std::fputs(kHelp, stderr);
+  Conversation conversation(model, session, arguments);
+  std::string line;
+  for (;;) {
+    if (terminal) {
+      std::fputs("> ", stderr);
+      std::fflush(stderr);
+    }
+    if (!std::getline(std::cin, line)) break;
+    try {
+      if (!conversation.Take(line)) break;
+    } catch (const Error& error) {
+      // One line was wrong; the text before it stands.
+      fmt::print(stderr, "cosformer: {}\n", error.what());
+    }
+  }
+  if (!arguments.save_session.empty()) session.Save(arguments.save_session);
+}
+
+}  // namespace cosformer::cli

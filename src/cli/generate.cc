@@ -1,0 +1,416 @@
+// `cosformer generate`: a prompt in, text out as it comes.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "cli/commands.h"
+#include "cli/generate_options.h"
+#include "cli/output.h"
+#include "formats/read_file.h"
+#include "formats/tokenizer.h"
+#include "formats/utf8.h"
+#include "report/files.h"
+#include "report/interrupt.h"
+#include "report/progress.h"
+#include "report/units.h"
+#include "runtime/network.h"
+
+namespace cosformer::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kDescription =
+    R"(Writes text with a trained model, as it comes: after a prompt, a file, or standard input.
+
+The model is a directory that `cosformer train` made, or the run around it. It needs no libtorch, and
+memory that does not grow with the text as far as its layers are linear.)";
+
+constexpr const char* kFooter = R"(
+Without --seed every run is another; with it, the same text comes every time.
+With a model of masked tokens, <mask> in the prompt is filled in.
+
+Examples
+  cosformer generate runs/lm-cosformer --prompt "Attention is"
+  cosformer generate runs/lm-cosformer --file chapter.txt --max-tokens 500 --temperature 0.7 --top-p 0.9
+  echo "Once upon a time" | cosformer generate runs/lm-cosformer --seed 7 --stats
+  cosformer generate runs/lm-cosformer --prompt "The" --beams 5 --max-tokens 20
+  cosformer generate runs/lm-cosformer --file book.txt --max-tokens 1 --save-session book.session
+  cosformer generate runs/lm-cosformer --session book.session --prompt " And then"
+  cosformer generate runs/lm-cosformer --chat)";
+
+constexpr size_t kMaxPrompt = size_t{1} << 30;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+int64_t PeakBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+void CheckText(const std::string& text, const std::string& what) {
+  const size_t bad = FindInvalidUtf8(text);
+  if (bad == text.size()) return;
+  throw Error(
+      fmt::format("{} is no UTF-8: byte {} (0x{:02x}) begins no character; convert it, as "
+                  "with iconv -t utf-8",
+                  what, bad, static_cast<unsigned char>(text[bad])));
+}
+
+// The prompt, from wherever it is to come; none where a session is gone on with as it is.
+std::optional<std::string> PromptOf(const GenerateArguments& arguments) {
+  const int sources = (arguments.prompt ? 1 : 0) + (arguments.file.empty() ? 0 : 1) +
+                      (arguments.prompt_tokens.empty() ? 0 : 1);
+  if (sources > 1) throw Error("give one of --prompt, --file and --prompt-tokens");
+  if (arguments.prompt) {
+    CheckText(*arguments.prompt, "the prompt");
+    return arguments.prompt;
+  }
+  if (!arguments.file.empty()) {
+    std::string text = ReadFile(arguments.file, kMaxPrompt);
+    CheckText(text, fmt::format("\"{}\"", arguments.file));
+    return text;
+  }
+  if (!arguments.prompt_tokens.empty() || !arguments.session.empty()) return std::nullopt;
+  if (isatty(STDIN_FILENO) != 0) {
+    throw Error("there is no prompt; give --prompt TEXT, --file FILE, or text on standard input");
+  }
+  std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  CheckText(text, "standard input");
+  return text;
+}
+
+std::vector<int32_t> TokensOf(const runtime::Model& model, const GenerateArguments& arguments,
+                              const std::optional<std::string>& prompt) {
+  if (!arguments.prompt_tokens.empty()) return arguments.prompt_tokens;
+  if (!prompt) return {};
+  std::vector<int32_t> tokens = model.Encode(*prompt);
+  if (!tokens.empty() || !arguments.session.empty()) return tokens;
+  // After the end of one text, another begins.
+  const int32_t end = model.tokenizer()->special().end;
+  if (end < 0) {
+    throw Error(
+        "the prompt is empty, and the model's tokenizer has no token that begins a text; "
+        "give some text");
+  }
+  return {end};
+}
+
+std::vector<LogitBias> BiasOf(const std::vector<std::string>& texts) {
+  std::vector<LogitBias> bias;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    try {
+      size_t used = 0, value_used = 0;
+      const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+      const int token = std::stoi(text.substr(0, equals), &used);
+      const float number = std::stof(value, &value_used);
+      if (used != std::min(equals, text.size()) || value_used != value.size()) throw 0;
+      bias.push_back({token, number});
+    } catch (...) {
+      throw Error(fmt::format("--bias takes TOKEN=VALUE, as 13=-inf or 42=1.5, not \"{}\"", text));
+    }
+  }
+  return bias;
+}
+
+void FillBlanks(const runtime::Model& model, const std::string& prompt,
+                const GenerateArguments& arguments) {
+  const int64_t count = std::max<int64_t>(arguments.options.likeliest, 5);
+  const auto blanks = model.Fill(prompt, count);
+  const Tokenizer& tokenizer = *model.tokenizer();
+  // The text with the likeliest token in each blank.
+  std::string filled, rest = prompt, table;
+  nlohmann::json json = {{"blanks", nlohmann::json::array()}};
+  for (size_t i = 0; i < blanks.size(); ++i) {
+    const size_t at = rest.find("<mask>");
+    const int32_t token = blanks[i][0].token;
+    filled += rest.substr(0, at) + tokenizer.Decode({&token, 1});
+    rest = rest.substr(at + 6);
+    table += fmt::format("blank {}", i + 1);
+    nlohmann::json list = nlohmann::json::array();
+    for (const runtime::Prediction& one : blanks[i]) {
+      table += fmt::format("   {} {:.1f} %", tokenizer.Piece(one.token),
+                           100 * std::exp(one.log_probability));
+      list.push_back({{"token", one.token},
+                      {"text", tokenizer.Piece(one.token)},
+                      {"log_probability", one.log_probability}});
+    }
+    table += "\n";
+    json["blanks"].push_back(std::move(list));
+  }
+  filled += rest;
+  json["text"] = filled;
+  PrintResults(filled + "\n\n" + table, json.dump(2) + "\n", arguments.json);
+}
+
+void SearchBeams(const runtime::Session& session, const GenerateArguments& arguments,
+                 const std::string& echoed) {
+  runtime::BeamOptions options;
+  options.beams = arguments.beams;
+  options.max_tokens = arguments.options.max_tokens;
+  options.length_penalty = arguments.length_penalty;
+  options.stop_at_end = !arguments.ignore_end;
+  const std::vector<runtime::Beam> beams = BeamSearch(session, options);
+  std::string table;
+  nlohmann::json json = {{"beams", nlohmann::json::array()}};
+  for (const runtime::Beam& beam : beams) {
+    table += fmt::format("{:8.3f}  {}{}\n", beam.score, echoed, beam.text);
+    json["beams"].push_back({{"text", beam.text},
+                             {"tokens", beam.tokens},
+                             {"log_probability", beam.log_probability},
+                             {"score", beam.score},
+                             {"ended", beam.ended}});
+  }
+  PrintResults(table, json.dump(2) + "\n", arguments.json);
+}
+
+nlohmann::json ToJson(const runtime::Model& model, const runtime::Generated& result,
+                      const GenerateArguments& arguments, const GenerateStats& stats,
+                      const std::vector<std::vector<ScoredToken>>& likeliest) {
+  nlohmann::json json = {{"text", result.text},
+                         {"reason", Name(result.reason)},
+                         {"seed", arguments.options.sampling.seed},
+                         {"prompt_tokens", stats.prompt_tokens},
+                         {"tokens", nlohmann::json::array()},
+                         {"stats",
+                          {{"load_seconds", stats.load_seconds},
+                           {"prompt_seconds", stats.prompt_seconds},
+                           {"seconds", stats.seconds},
+                           {"peak_bytes", PeakBytes()}}}};
+  const Tokenizer* tokenizer = model.tokenizer();
+  const auto piece = [&](int32_t token) {
+    return tokenizer == nullptr ? nlohmann::json() : nlohmann::json(tokenizer->Piece(token));
+  };
+  for (size_t i = 0; i < result.tokens.size(); ++i) {
+    nlohmann::json one = {{"token", result.tokens[i]},
+                          {"text", piece(result.tokens[i])},
+                          {"log_probability", result.log_probabilities[i]}};
+    for (const ScoredToken& other : likeliest[i]) {
+      one["likeliest"].push_back({{"token", other.token},
+                                  {"text", piece(other.token)},
+                                  {"log_probability", other.log_probability}});
+    }
+    json["tokens"].push_back(std::move(one));
+  }
+  return json;
+}
+
+void Run(GenerateArguments& arguments) {
+  CheckJsonOutput(arguments.json);
+  if (!arguments.save_session.empty()) report::CheckWritable(arguments.save_session);
+  if (arguments.beams > 0 && (arguments.chat || arguments.stats)) {
+    throw Error("--beams goes with neither --chat nor --stats");
+  }
+  arguments.options.sampling.logit_bias = BiasOf(arguments.bias);
+  arguments.options.sampling.seed = arguments.seed.value_or(std::random_device()());
+  arguments.options.stop_at_end = !arguments.ignore_end;
+  const std::optional<std::string> prompt = arguments.chat ? arguments.prompt : PromptOf(arguments);
+
+  GenerateStats stats;
+  auto start = Clock::now();
+  runtime::LoadOptions load;
+  load.endless = arguments.endless;
+  load.threads = arguments.threads;
+  const runtime::Model model = runtime::Model::Load(arguments.model, load);
+  stats.load_seconds = SecondsSince(start);
+  if (model.use() == runtime::Use::kMaskedModel && prompt) {
+    return FillBlanks(model, *prompt, arguments);
+  }
+  if (model.use() != runtime::Use::kLanguageModel) {
+    throw Error(
+        "this model does not write text: it tells classes or hidden tokens; see cosformer "
+        "score");
+  }
+
+  runtime::Session session = arguments.session.empty()
+                                 ? runtime::Session(model)
+                                 : runtime::Session::Load(model, arguments.session);
+  const std::vector<int32_t> tokens = TokensOf(model, arguments, prompt);
+  start = Clock::now();
+  FeedWithProgress(session, tokens);
+  stats.prompt_tokens = static_cast<int64_t>(tokens.size());
+  stats.prompt_seconds = SecondsSince(start);
+  arguments.options.before = tokens;
+  if (arguments.chat) return Chat(model, session, arguments);
+
+  const bool json_out = arguments.json == "-";
+  std::FILE* out = json_out ? stderr : stdout;
+  const std::string echoed = arguments.echo && prompt ? *prompt : "";
+  if (arguments.beams > 0) return SearchBeams(session, arguments, echoed);
+  std::fputs(echoed.c_str(), out);
+  std::fflush(out);
+  std::vector<std::vector<ScoredToken>> likeliest;
+  const Interrupt interrupt;
+  start = Clock::now();
+  const runtime::Generated result =
+      Generate(session, arguments.options, [&](const runtime::GeneratedToken& token) {
+        if (std::fputs(token.text.c_str(), out) < 0 || std::fflush(out) != 0) {
+          throw Error("the text could not be written to standard output");
+        }
+        likeliest.push_back(token.likeliest);
+        return interrupt.Signal() == 0;
+      });
+  stats.tokens = static_cast<int64_t>(result.tokens.size());
+  stats.seconds = SecondsSince(start);
+  std::fputs(model.tokenizer() == nullptr ? "" : "\n", out);
+  if (model.tokenizer() == nullptr) {
+    for (const int32_t token : result.tokens) fmt::print(out, "{}\n", token);
+  }
+  std::fflush(out);
+  if (!arguments.save_session.empty()) {
+    // All of the text, so that it can be gone on with.
+    if (result.reason != runtime::StopReason::kLimit) session.Feed(result.tokens.back());
+    session.Save(arguments.save_session);
+  }
+  if (arguments.stats) {
+    fmt::print(stderr, "\n{}seed      {}\n", DescribeStats(session, stats),
+               arguments.options.sampling.seed);
+  }
+  if (result.reason == runtime::StopReason::kLimit) {
+    fmt::print(stderr, "cosformer: the text ends here, as {} {}\n", model.network().LimitReason(),
+               *model.max_tokens());
+  }
+  if (!arguments.json.empty()) {
+    const std::string text = ToJson(model, result, arguments, stats, likeliest).dump(2) + "\n";
+    if (json_out) {
+      std::fputs(text.c_str(), stdout);
+    } else {
+      report::WriteFile(arguments.json, text);
+    }
+  }
+}
+
+}  // namespace
+
+void FeedWithProgress(runtime::Session& session, std::span<const int32_t> tokens) {
+  constexpr size_t kPart = 8192;
+  const size_t all = tokens.size();
+  report::Progress progress;
+  const auto start = Clock::now();
+  for (size_t done = 0; done < all;) {
+    const size_t count = std::min(kPart, all - done);
+    // What can't be read is refused before anything is.
+    if (done == 0) session.Check(tokens);
+    session.Feed(tokens.subspan(done, count));
+    done += count;
+    const double seconds = SecondsSince(start);
+    if (seconds > 1 && done < all) {
+      progress.Show(fmt::format("reading the prompt: {} of {} tokens, {} left",
+                                report::FormatInteger(static_cast<int64_t>(done)),
+                                report::FormatInteger(static_cast<int64_t>(all)),
+                                report::FormatDuration(seconds * static_cast<double>(all - done) /
+                                                       static_cast<double>(done))));
+    }
+  }
+  progress.Clear();
+}
+
+std::string DescribeStats(const runtime::Session& session, const GenerateStats& stats) {
+  const auto rate = [](int64_t tokens, double seconds) {
+    return tokens == 0 ? std::string("0 tokens")
+                       : fmt::format("{} tokens in {}, {} tokens/s", report::FormatInteger(tokens),
+                                     report::FormatSeconds(seconds),
+                                     report::FormatCount(static_cast<double>(tokens) / seconds));
+  };
+  return fmt::format(
+      "load      {}\nprompt    {}\ntext      {}\nmemory    {} of weights, {} for {} tokens of "
+      "context, {} at its highest\n",
+      report::FormatSeconds(stats.load_seconds), rate(stats.prompt_tokens, stats.prompt_seconds),
+      rate(stats.tokens, stats.seconds),
+      report::FormatBytes(static_cast<double>(session.model().weight_bytes())),
+      report::FormatBytes(static_cast<double>(session.state_bytes())),
+      report::FormatInteger(session.position()),
+      report::FormatBytes(static_cast<double>(PeakBytes())));
+}
+
+void AddGenerate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("generate", kDescription);
+  command->footer(kFooter);
+  command->get_formatter()->column_width(36);
+  command->option_defaults()->always_capture_default();
+  const auto arguments = std::make_shared<GenerateArguments>();
+  runtime::GenerateOptions& options = arguments->options;
+  SamplingOptions& sampling = options.sampling;
+  sampling.temperature = 0.8;
+
+  command->add_option("MODEL", arguments->model, "A model's directory, or a run's")->required();
+  const auto text = [&](const char* name, std::string& to, const char* help) {
+    command->add_option(name, to, help)->default_str("");
+  };
+  CLI::Option* prompt = command->add_option("--prompt", arguments->prompt, "Text to go on after");
+  prompt->group("Prompt");
+  command->add_option("--file", arguments->file, "The same from a file")
+      ->default_str("")
+      ->group("Prompt");
+  command->add_option("--prompt-tokens", arguments->prompt_tokens, "The same as numbers of tokens")
+      ->delimiter(',')
+      ->group("Prompt");
+  command->add_flag("--echo", arguments->echo, "Show the prompt before the text")->group("Prompt");
+
+  command->add_option("--max-tokens", options.max_tokens, "Tokens to write at most")->group("Text");
+  command->add_option("--temperature", sampling.temperature, "0: always the likeliest token")
+      ->group("Text");
+  command->add_option("--top-k", sampling.top_k, "Of the K likeliest tokens only; 0: of all")
+      ->group("Text");
+  command
+      ->add_option("--top-p", sampling.top_p, "Of the fewest likeliest that have this probability")
+      ->group("Text");
+  command
+      ->add_option("--min-p", sampling.min_p,
+                   "Of those at least this many times as likely as the likeliest")
+      ->group("Text");
+  command
+      ->add_option("--repetition-penalty", sampling.repetition_penalty,
+                   "Above 1: recent tokens become less likely")
+      ->group("Text");
+  command
+      ->add_option("--repetition-window", sampling.repetition_window,
+                   "How many tokens are recent; 0: all")
+      ->group("Text");
+  command
+      ->add_option("--bias", arguments->bias,
+                   "TOKEN=VALUE, added to the token's logit; 13=-inf forbids it")
+      ->default_str("")
+      ->group("Text");
+  command->add_option("--stop", options.stop, "End before this text; may be given again")
+      ->default_str("")
+      ->group("Text");
+  command->add_flag("--ignore-end", arguments->ignore_end, "Go on after the token that ends a text")
+      ->group("Text");
+  command->add_option("--seed", arguments->seed, "The same seed, the same text")->group("Text");
+  command->add_option("--beams", arguments->beams, "Search for so many of the likeliest texts")
+      ->group("Text");
+  command
+      ->add_option("--length-penalty", arguments->length_penalty,
+                   "Beams: ranked by log-probability / length ^ this")
+      ->group("Text");
+
+  text("--session", arguments->session, "Go on with the text saved in this file");
+  text("--save-session", arguments->save_session, "Save the text's state there, a few MB");
+  command->add_flag("--endless", arguments->endless,
+                    "Past the horizon, attend to the last half of it at least");
+  command->add_flag("--chat", arguments->chat, "Line by line: yours, then the model's");
+  command->add_option("--turn", arguments->turn,
+                      "Chat: what is made of a line, {} being the line and \\n a new one");
+  command->add_option("--likeliest", options.likeliest,
+                      "Also give so many of the likeliest tokens at each place, with --json");
+  command->add_option("--threads", arguments->threads, "Threads; 0: all cores");
+  command->add_flag("--stats", arguments->stats, "Tokens a second and memory, on stderr");
+  AddJsonOption(*command, arguments->json);
+  command->callback([arguments] { Run(*arguments); });
+}
+
+}  // namespace cosformer::cli
