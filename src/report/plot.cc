@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <string_view>
 
 #include "cosformer/error.h"
 #include "report/units.h"
+#include "report/xml_text.h"
 
 namespace cosformer::report {
 namespace {
@@ -159,14 +161,6 @@ std::vector<Tick> Log2Ticks(const Axis& axis, double low, double high) {
   return ticks;
 }
 
-// Some half of the height of the font; exact widths would need the font's tables.
-double TextWidth(std::string_view text) {
-  const auto characters = std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // not a continuation byte of UTF-8
-  });
-  return 0.54 * kFontSize * static_cast<double>(characters);
-}
-
 void AppendMarker(std::string& svg, int hue, double x, double y) {
   const char* colour = kColours[static_cast<size_t>(hue) % kColours.size()];
   const auto out = std::back_inserter(svg);
@@ -234,7 +228,9 @@ std::string StrokeOf(const Look& look) {
 std::vector<std::vector<size_t>> LegendRows(const Panel& panel) {
   // Entries stand in columns as wide as the widest, so that names align.
   double widest = 0;
-  for (const Series& series : panel.series) widest = std::max(widest, TextWidth(series.name));
+  for (const Series& series : panel.series) {
+    widest = std::max(widest, TextWidth(series.name, kFontSize));
+  }
   const double entry = kLegendSample + widest + 18;
   const size_t columns = std::max<size_t>(1, static_cast<size_t>(kLegendWidth / entry));
   std::vector<std::vector<size_t>> rows;
@@ -416,62 +412,6 @@ std::vector<Tick> ChooseTicks(const Axis& axis, double low, double high) {
       return Log2Ticks(axis, low, high);
   }
   return {};
-}
-
-std::string EscapeXml(std::string_view text) {
-  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-  std::string escaped;
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte < 0x80) {
-      ++i;
-      switch (byte) {
-        case '&':
-          escaped += "&amp;";
-          break;
-        case '<':
-          escaped += "&lt;";
-          break;
-        case '>':
-          escaped += "&gt;";
-          break;
-        case '"':
-          escaped += "&quot;";
-          break;
-        case '\'':
-          escaped += "&apos;";
-          break;
-        default:
-          if (byte >= 0x20 || byte == '\t' || byte == '\n') {
-            escaped += static_cast<char>(byte);
-          } else {
-            escaped += kReplacement;
-          }
-      }
-      continue;
-    }
-    // The length and the smallest second byte of a sequence; overlong forms, surrogates and what
-    // is beyond U+10FFFF are not UTF-8.
-    const size_t length = byte >= 0xC2 && byte <= 0xDF   ? 2
-                          : byte >= 0xE0 && byte <= 0xEF ? 3
-                          : byte >= 0xF0 && byte <= 0xF4 ? 4
-                                                         : 0;
-    bool valid = length > 0 && i + length <= text.size();
-    for (size_t j = 1; valid && j < length; ++j) {
-      const auto next = static_cast<unsigned char>(text[i + j]);
-      const int lowest = j > 1 ? 0x80 : byte == 0xE0 ? 0xA0 : byte == 0xF0 ? 0x90 : 0x80;
-      const int highest = j > 1 ? 0xBF : byte == 0xED ? 0x9F : byte == 0xF4 ? 0x8F : 0xBF;
-      valid = next >= lowest && next <= highest;
-    }
-    if (valid) {
-      escaped += text.substr(i, length);
-      i += length;
-    } else {
-      escaped += kReplacement;
-      ++i;
-    }
-  }
-  return escaped;
 }
 
 std::string RenderSvg(const Figure& figure) {

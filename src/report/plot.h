@@ -4,7 +4,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace cosformer::report {
@@ -62,9 +61,5 @@ struct Tick {
 // Ticks at round numbers within [low, high]; low < high, both positive on a logarithmic axis. At
 // least two of them have labels.
 std::vector<Tick> ChooseTicks(const Axis& axis, double low, double high);
-
-// Text as it may stand in XML: markup escaped, what XML forbids (control characters, bytes that
-// aren't UTF-8) replaced by U+FFFD.
-std::string EscapeXml(std::string_view text);
 
 }  // namespace cosformer::report
