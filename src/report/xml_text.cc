@@ -141,4 +141,22 @@ double TextWidth(std::string_view text, double font_size) {
   return ems * font_size;
 }
 
+std::string Base64(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t group = 0;
+    for (size_t j = 0; j < 3; ++j) {
+      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0);
+    }
+    for (size_t j = 0; j < 4; ++j) {
+      const bool padding = i + j > bytes.size();
+      text += padding ? '=' : kDigits[group >> (18 - 6 * j) & 63];
+    }
+  }
+  return text;
+}
+
 }  // namespace cosformer::report

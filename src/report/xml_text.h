@@ -14,6 +14,9 @@ std::u32string DecodeUtf8(std::string_view text);
 // U+FFFF, bytes that aren't UTF-8) replaced by U+FFFD.
 std::string EscapeXml(std::string_view text);
 
+// Bytes as digits of base 64, padded with "=": what a data: address in an attribute holds.
+std::string Base64(std::string_view bytes);
+
 // A token as a label, not escaped yet. Blanks and control characters get a sign: "␣" for a space,
 // "↵" for a newline, "⇥" for a tab, "␀" and its like for the other ASCII ones, "U+200B" for the
 // rest, which also keeps marks of writing direction from turning what stands beside them. More than

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "contains.h"
+#include "svg_reader.h"
 
 namespace cosformer::report {
 namespace {
@@ -80,6 +81,7 @@ TEST(PlotTest, TextIsEscaped) {
   figure.panels[0].series[0].name = "<script>";
   EXPECT_FALSE(Contains(RenderSvg(figure), "<script>"));
   EXPECT_TRUE(Contains(RenderSvg(figure), "&lt;script&gt;"));
+  EXPECT_NO_THROW(cosformer::testing::ElementsOf(RenderSvg(figure)));
 }
 
 TEST(PlotTest, OnePointAndEqualValuesAreDrawnWithinThePlot) {

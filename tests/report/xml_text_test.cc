@@ -39,6 +39,18 @@ TEST(XmlTextTest, EveryCharacterIsDecodedAtTheEdgesOfItsLength) {
             (std::u32string{0x7F, 0x80, 0x7FF, 0x800, 0xFFFF, 0x10000, 0x10FFFF}));
 }
 
+TEST(XmlTextTest, BytesOfEveryLengthHaveTheirDigits) {
+  // The examples of RFC 4648, and all digits.
+  EXPECT_EQ(Base64(""), "");
+  EXPECT_EQ(Base64("f"), "Zg==");
+  EXPECT_EQ(Base64("fo"), "Zm8=");
+  EXPECT_EQ(Base64("foo"), "Zm9v");
+  EXPECT_EQ(Base64("foob"), "Zm9vYg==");
+  EXPECT_EQ(Base64("fooba"), "Zm9vYmE=");
+  EXPECT_EQ(Base64("foobar"), "Zm9vYmFy");
+  EXPECT_EQ(Base64(std::string("\0\x10\x83\xFB\xFF\xFE", 6)), "ABCD+//+");
+}
+
 TEST(XmlTextTest, TokensThatWouldBeBlankGetASign) {
   EXPECT_EQ(VisibleText(" the\n", 16), "␣the↵");
   EXPECT_EQ(VisibleText("\t\r\x1B\x7F", 16), "⇥␍␛␡");
