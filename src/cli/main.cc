@@ -19,6 +19,7 @@ Examples
   cosformer::cli::AddTrainingElsewhere(app, argv);
   cosformer::cli::AddData(app);
   cosformer::cli::AddGenerate(app);
+  cosformer::cli::AddAttentionMap(app);
   cosformer::cli::AddPlot(app);
   CLI::App* bench = cosformer::cli::AddBench(app);
   cosformer::cli::AddAttentionBench(*bench);
