@@ -153,7 +153,10 @@ void FillBlanks(const runtime::Model& model, const std::string& prompt,
   }
   filled += rest;
   json["text"] = filled;
-  PrintResults(filled + "\n\n" + table, json.dump(2) + "\n", arguments.json);
+  // A token may be half a character.
+  PrintResults(filled + "\n\n" + table,
+               json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
+               arguments.json);
 }
 
 void SearchBeams(const runtime::Session& session, const GenerateArguments& arguments,
@@ -357,6 +360,7 @@ void AddGenerate(CLI::App& app) {
       ->group("Prompt");
   command->add_option("--prompt-tokens", arguments->prompt_tokens, "The same as numbers of tokens")
       ->delimiter(',')
+      ->default_str("")
       ->group("Prompt");
   command->add_flag("--echo", arguments->echo, "Show the prompt before the text")->group("Prompt");
 

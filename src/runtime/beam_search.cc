@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "cosformer/generate.h"
+#include "formats/tokenizer.h"
+#include "runtime/text_stream.h"
 
 namespace cosformer::runtime {
 namespace {
@@ -118,7 +120,10 @@ std::vector<Beam> BeamSearch(const Session& session, const BeamOptions& options)
   std::stable_sort(done.begin(), done.end(), better);
   if (done.size() > beams) done.resize(beams);
   for (Beam& beam : done) {
-    if (model.tokenizer() != nullptr) beam.text = model.Decode(beam.tokens);
+    if (model.tokenizer() == nullptr) break;
+    TextStream text(*model.tokenizer());
+    for (const int32_t token : beam.tokens) beam.text += text.Add(token);
+    beam.text += text.Finish();
   }
   return done;
 }

@@ -1,0 +1,199 @@
+// `cosformer generate` and `cosformer attention`, as processes.
+#include <set>
+
+#include "model_command.h"
+
+namespace cosformer::testing {
+namespace {
+
+using GenerateCommand = ModelCommandTest;
+using AttentionCommand = ModelCommandTest;
+using nlohmann::json;
+
+TEST_F(GenerateCommand, WritesTheSameTextForTheSameSeedAndAnotherForAnother) {
+  WriteModel("m");
+  const Outcome first = Run("generate m --prompt hello --seed 1 --max-tokens 30 --ignore-end");
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.err, "");
+  EXPECT_EQ(Run("generate m --prompt hello --seed 1 --max-tokens 30 --ignore-end").out, first.out);
+  EXPECT_EQ(Run("generate m --prompt hello --seed 1 --max-tokens 30 --ignore-end --threads 1").out,
+            first.out);
+  EXPECT_NE(Run("generate m --prompt hello --seed 2 --max-tokens 30 --ignore-end").out, first.out);
+}
+
+TEST_F(GenerateCommand, TakesThePromptFromAFileOrStandardInputOrAsTokens) {
+  WriteModel("m");
+  const std::string options = " --seed 1 --max-tokens 20 --ignore-end";
+  const std::string expected = Run("generate m --prompt hello" + options).out;
+  std::ofstream(folder_ / "p.txt") << "hello";
+  EXPECT_EQ(Run("generate m --file p.txt" + options).out, expected);
+  EXPECT_EQ(Run("generate m --prompt-tokens 104,101,108,108,111" + options).out, expected);
+  const std::string piped = "cd '" + folder_.string() +
+                            "' && printf hello | '" COSFORMER_COMMAND "' generate m" + options +
+                            " >.piped";
+  ASSERT_EQ(std::system(piped.c_str()), 0);
+  EXPECT_EQ(ReadFile(folder_ / ".piped"), expected);
+  EXPECT_EQ(Run("generate m --prompt hello --echo" + options).out, "hello" + expected);
+}
+
+TEST_F(GenerateCommand, GivesJsonWithEveryTokenAndItsAlternatives) {
+  WriteModel("m");
+  const Outcome outcome =
+      Run("generate m --prompt a --seed 3 --max-tokens 4 --ignore-end --likeliest 2 --json -");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  EXPECT_EQ(result["reason"], "length");
+  EXPECT_EQ(result["seed"], 3);
+  EXPECT_EQ(result["prompt_tokens"], 1);
+  ASSERT_EQ(result["tokens"].size(), 4u);
+  for (const json& token : result["tokens"]) {
+    EXPECT_LE(token["log_probability"], 0);
+    ASSERT_EQ(token["likeliest"].size(), 2u);
+    EXPECT_GE(token["likeliest"][0]["log_probability"], token["likeliest"][1]["log_probability"]);
+  }
+  EXPECT_GT(result["stats"]["peak_bytes"], 0);
+}
+
+TEST_F(GenerateCommand, GoesOnWithASavedSession) {
+  WriteModel("m");
+  const std::string options = " --temperature 0 --ignore-end ";
+  const std::string whole =
+      Run("generate m --prompt hello" + options + "--max-tokens 12 --json -").out;
+  ASSERT_EQ(Run("generate m --prompt hello" + options + "--max-tokens 5 --save-session s").code, 0);
+  const Outcome rest = Run("generate m --session s" + options + "--max-tokens 7 --json -");
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  const json all = json::parse(whole)["tokens"], later = json::parse(rest.out)["tokens"];
+  for (size_t i = 0; i < 7; ++i) EXPECT_EQ(later[i]["token"], all[i + 5]["token"]);
+  WriteModel("other", {{"width", 32}});
+  ExpectRefusal("generate other --session s", "another model");
+}
+
+TEST_F(GenerateCommand, EndsAtTheHorizonAndSaysSoAndGoesOnInEndlessMode) {
+  WriteModel("m");
+  const Outcome ending = Run("generate m --prompt a --seed 1 --max-tokens 200 --ignore-end");
+  EXPECT_EQ(ending.code, 0);
+  EXPECT_TRUE(Contains(ending.err, "the horizon of its re-weighting is 64"));
+  const Outcome endless =
+      Run("generate m --prompt a --seed 1 --max-tokens 200 --ignore-end --endless --json -");
+  EXPECT_EQ(json::parse(endless.out)["tokens"].size(), 200u);
+}
+
+TEST_F(GenerateCommand, FindsBeams) {
+  WriteModel("m");
+  const Outcome outcome = Run("generate m --prompt a --beams 3 --max-tokens 4 --json -");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json beams = json::parse(outcome.out)["beams"];
+  ASSERT_EQ(beams.size(), 3u);
+  EXPECT_GE(beams[0]["score"], beams[1]["score"]);
+}
+
+TEST_F(GenerateCommand, FillsBlanksWithAMaskedModel) {
+  WriteModel("m", {{"model", "encoder"}});
+  const Outcome outcome = Run("generate m --prompt 'one <mask> two <mask>' --json -");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  ASSERT_EQ(result["blanks"].size(), 2u);
+  EXPECT_EQ(result["blanks"][0].size(), 5u);
+  ExpectRefusal("generate m --prompt none", "write <mask>");
+}
+
+TEST_F(GenerateCommand, ChatsLineByLineWithMemoryAndUndo) {
+  WriteModel("m", {{"max_length", 4096}});
+  const auto chat = [&](const std::string& lines) {
+    const std::string command = "cd '" + folder_.string() + "' && printf '" + lines +
+                                "' | '" COSFORMER_COMMAND
+                                "' generate m --chat --seed 1 --max-tokens 6 --ignore-end "
+                                ">.chat 2>.chat_err";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    return ReadFile(folder_ / ".chat");
+  };
+  const std::string one = chat("hello\\n");
+  EXPECT_FALSE(one.empty());
+  // What was taken back leaves no trace, and a line that is wrong ends nothing.
+  const std::string two = chat("hello\\nagain\\n");
+  EXPECT_EQ(two.substr(0, one.size()), one);
+  const std::string undone = chat("hello\\nother\\n/undo\\n\\377\\nagain\\n");
+  EXPECT_EQ(undone.substr(undone.size() - (two.size() - one.size())), two.substr(one.size()));
+  EXPECT_TRUE(Contains(ReadFile(folder_ / ".chat_err"), "UTF-8"));
+}
+
+TEST_F(GenerateCommand, RefusesWithASentence) {
+  WriteModel("m");
+  WriteModel("classes", {{"model", "encoder"}, {"classes", 2}}, {"no", "yes"});
+
+  ExpectRefusal("generate nowhere --prompt a", "\"nowhere\" does not exist");
+  ExpectRefusal("generate m --prompt \"$(printf '\\377')\"", "no UTF-8: byte 0 (0xff)");
+  ExpectRefusal("generate m --prompt-tokens 1,260", "token 260 is not in the model's vocabulary");
+  ExpectRefusal("generate m --prompt a --file b", "give one of");
+  ExpectRefusal("generate m --file b", "b");
+  ExpectRefusal("generate m --prompt a --bias 3", "--bias takes TOKEN=VALUE");
+  ExpectRefusal("generate m --prompt a --temperature -1", "temperature");
+  ExpectRefusal("generate m --prompt a --max-tokens 0", "max_tokens is 0");
+  ExpectRefusal("generate classes --prompt a", "cosformer score");
+  ExpectRefusal("generate m --prompt a --json /nowhere/x.json", "/nowhere/x.json");
+  ExpectRefusal("generate m --prompt a --save-session /nowhere/s", "/nowhere/s");
+  std::ofstream(folder_ / "long.txt") << std::string(1000000, 'a');
+  ExpectRefusal("generate m --file long.txt", "the text has 1000000 tokens, and the horizon");
+}
+
+TEST_F(GenerateCommand, RefusesModelsThatDoNotFit) {
+  WriteModel("m");
+  const auto changed = [&](const char* key, const json& value) {
+    WriteModel("bad");
+    json config = json::parse(ReadFile(folder_ / "bad" / "config.json"));
+    config[key] = value;
+    std::ofstream(folder_ / "bad" / "config.json") << config.dump();
+  };
+  changed("attention", "performer");
+  ExpectRefusal("generate bad --prompt a", "layer 0 has the attention \"performer\"");
+  changed("width", 32);
+  ExpectRefusal("generate bad --prompt a", "has the shape");
+  changed("vocabulary", 300);
+  ExpectRefusal("generate bad --prompt a", "its tokenizer has 260 tokens");
+  changed("layers", 3);
+  ExpectRefusal("generate bad --prompt a", "it has no tensor");
+  changed("layers", 1);
+  ExpectRefusal("generate bad --prompt a", "which the config knows nothing of");
+  // A NaN in the last tensor.
+  WriteModel("bad");
+  std::string bytes = ReadFile(folder_ / "bad" / "model.safetensors");
+  bytes.replace(bytes.size() - 4, 4, "\xff\xff\xff\xff");
+  std::ofstream(folder_ / "bad" / "model.safetensors", std::ios::binary) << bytes;
+  ExpectRefusal("generate bad --prompt a", "infinite or NaN");
+  std::ofstream(folder_ / "bad" / "model.safetensors", std::ios::binary)
+      << bytes.substr(0, bytes.size() / 2);
+  ExpectRefusal("generate bad --prompt a", "model.safetensors");
+}
+
+TEST_F(AttentionCommand, DrawsOneModelOrTwo) {
+  WriteModel("a");
+  WriteModel("b", {{"attention", "softmax"}});
+  const Outcome outcome =
+      Run("attention a b --prompt 'some text' --layer 1 --head 0 --distance d.svg --json map.json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(Contains(ReadFile(folder_ / "attention.svg"), "softmax"));
+  EXPECT_TRUE(Contains(ReadFile(folder_ / "d.svg"), "distance in tokens"));
+  const json maps = json::parse(ReadFile(folder_ / "map.json"))["maps"];
+  ASSERT_EQ(maps.size(), 2u);
+  const json& weights = maps[1]["weights"];
+  ASSERT_EQ(weights.size(), 9u);
+  double sum = 0;
+  for (const json& weight : weights[8]) sum += weight.get<double>();
+  EXPECT_NEAR(sum, 1, 1e-5);
+  EXPECT_TRUE(weights[0][1].is_null());
+  ASSERT_EQ(Run("attention a --prompt x --out m.png").code, 0);
+  EXPECT_EQ(ReadFile(folder_ / "m.png").substr(1, 3), "PNG");
+}
+
+TEST_F(AttentionCommand, RefusesWithASentence) {
+  WriteModel("a");
+  ExpectRefusal("attention a", "either --prompt TEXT or --file FILE");
+  ExpectRefusal("attention a --prompt x --layer 2", "layer 2 is asked for");
+  ExpectRefusal("attention a --prompt x --head 2", "head 2 is asked for");
+  ExpectRefusal("attention a --prompt x --head first", "--head takes a number");
+  ExpectRefusal("attention a --prompt x --out m.jpg", "must end in .svg or .png");
+  ExpectRefusal("attention a --prompt ''", "0 tokens");
+}
+
+}  // namespace
+}  // namespace cosformer::testing
