@@ -93,9 +93,11 @@ Generated Generate(Session& session, const GenerateOptions& options,
   SamplingWorkspace workspace;
   const std::optional<int64_t> limit = session.model().max_tokens();
   for (;;) {
-    const GeneratedToken token = generation.Next(session.Logits(), workspace);
+    GeneratedToken token = generation.Next(session.Logits(), workspace);
     if (generation.reason() == StopReason::kNone && limit && session.position() >= *limit) {
+      const size_t shown = generation.result().text.size();
       generation.Stop(StopReason::kLimit);
+      token.text += generation.result().text.substr(shown);  // what was held back
     }
     if (each && !each(token)) generation.Stop(StopReason::kCancelled);
     if (generation.reason() != StopReason::kNone) return generation.result();

@@ -75,6 +75,22 @@ TEST(Generate, ShowsAllOfItsTextPieceByPiece) {
   EXPECT_EQ(count, result.tokens.size());
 }
 
+TEST(Generate, ShowsWhatItHeldBackWhenTheModelsLongestTextEndsIt) {
+  const Model model = ByteModel({{"max_length", 8}});
+  Session session = Prompted(model, "a");
+  GenerateOptions options;
+  options.sampling.logit_bias = {{'x', 1e9f}};
+  options.stop = {std::string(20, 'x')};  // it might yet come: nothing can be shown
+  std::string shown;
+  const Generated result = Generate(session, options, [&](const GeneratedToken& token) {
+    shown += token.text;
+    return true;
+  });
+  EXPECT_EQ(result.reason, StopReason::kLimit);
+  EXPECT_EQ(result.text, "xxxxxxxx");
+  EXPECT_EQ(shown, result.text);
+}
+
 TEST(Generate, EndsAtTheEndTokenAtStopStringsAtTheLimitAndWhenTold) {
   const Model model = ByteModel();
   GenerateOptions options;
