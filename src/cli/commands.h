@@ -9,7 +9,10 @@ namespace cosformer::cli {
 void AddAttentionMap(CLI::App& app);
 void AddData(CLI::App& app);
 void AddGenerate(CLI::App& app);
+void AddInspect(CLI::App& app);
 void AddPlot(CLI::App& app);
+void AddQuantize(CLI::App& app);
+void AddScore(CLI::App& app);
 // Hands the command line of train and eval, as it stands, to cosformer-train.
 void AddTrainingElsewhere(CLI::App& app, char** argv);
 

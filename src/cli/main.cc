@@ -15,12 +15,18 @@ Examples
   cosformer eval runs/lm-cosformer
   cosformer generate runs/lm-cosformer --prompt "Attention is"
   cosformer plot runs/*
+  cosformer inspect runs/lm-cosformer
+  cosformer score runs/lm-cosformer "A text that it may find likely"
+  cosformer quantize runs/lm-cosformer lm-int8 --weights int8 --text held-out.txt
   cosformer bench attention --lengths 512,4096 --plot attention.svg)");
   cosformer::cli::AddTrainingElsewhere(app, argv);
   cosformer::cli::AddData(app);
   cosformer::cli::AddGenerate(app);
   cosformer::cli::AddAttentionMap(app);
+  cosformer::cli::AddInspect(app);
   cosformer::cli::AddPlot(app);
+  cosformer::cli::AddQuantize(app);
+  cosformer::cli::AddScore(app);
   CLI::App* bench = cosformer::cli::AddBench(app);
   cosformer::cli::AddAttentionBench(*bench);
   cosformer::cli::AddGenerateBench(*bench);

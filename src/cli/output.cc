@@ -1,5 +1,7 @@
 #include "cli/output.h"
 
+#include <omp.h>
+
 #include <cstdio>
 
 #include "cosformer/error.h"
@@ -20,6 +22,14 @@ void AddJsonOption(CLI::App& app, std::string& json) {
   app.add_option("--json", json,
                  "Also write the results to this file; - for standard output, the table then going "
                  "to standard error");
+}
+
+void AddThreadsOption(CLI::App& app, int& threads) {
+  app.add_option("--threads", threads, "Threads; 0: all cores")->check(CLI::Range(0, 1024));
+}
+
+void UseThreads(int threads) {
+  if (threads > 0) omp_set_num_threads(threads);
 }
 
 void CheckJsonOutput(const std::string& json) {

@@ -1,4 +1,5 @@
-// Results for a person on standard output, and for a program where --json says.
+// Results for a person on standard output, and for a program where --json says. Options that many
+// subcommands have.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,6 +8,11 @@
 namespace cosformer::cli {
 
 void AddJsonOption(CLI::App& app, std::string& json);
+
+// 0: all cores. A negative number is refused as one that can't be read is.
+void AddThreadsOption(CLI::App& app, int& threads);
+// All that runs in parallel from now on takes so many.
+void UseThreads(int threads);
 
 // Minutes of measuring must not end with the news that there was no place for the results.
 void CheckJsonOutput(const std::string& json);

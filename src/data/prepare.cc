@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "cosformer/error.h"
+#include "data/statistics.h"
 #include "data/tokenizer_training.h"
 #include "formats/json.h"
 #include "formats/option_reader.h"
@@ -64,17 +65,6 @@ std::string DefaultCache() {
   throw Error(
       "there is no place for prepared data: neither XDG_CACHE_HOME nor HOME is set; give "
       "--cache DIRECTORY");
-}
-
-int64_t CountWords(std::string_view text) {
-  int64_t words = 0;
-  bool inside = false;
-  for (const char c : text) {
-    const bool blank = c == ' ' || c == '\n' || c == '\t' || c == '\r';
-    words += (!blank && !inside) + (c == '\n');
-    inside = !blank;
-  }
-  return words;
 }
 
 // Classes in an order that does not depend on the examples': numbers by value, then names.

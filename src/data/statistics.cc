@@ -4,6 +4,17 @@
 
 namespace cosformer::data {
 
+int64_t CountWords(std::string_view text) {
+  int64_t words = 0;
+  bool inside = false;
+  for (const char c : text) {
+    const bool blank = c == ' ' || c == '\n' || c == '\t' || c == '\r';
+    words += (!blank && !inside) + (c == '\n');
+    inside = !blank;
+  }
+  return words;
+}
+
 SetStatistics StatisticsOf(const Dataset& set, int64_t classes, int64_t length) {
   SetStatistics result;
   result.examples = set.examples();

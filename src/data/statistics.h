@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "data/dataset.h"
 
 namespace cosformer::data {
+
+// What lies between blanks, and the ends of lines: as WikiText's perplexities count them.
+int64_t CountWords(std::string_view text);
 
 struct SetStatistics {
   int64_t examples = 0, tokens = 0, bytes = 0, words = 0;

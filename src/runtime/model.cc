@@ -11,31 +11,13 @@
 #include "formats/text_pair.h"
 #include "formats/tokenizer.h"
 #include "runtime/model_builder.h"
+#include "runtime/model_directory.h"
 #include "runtime/network.h"
 
 namespace cosformer::runtime {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kConfigFile = "config.json";
-constexpr const char* kWeightsFile = "model.safetensors";
-
-// A run's directory stands for its model.
-fs::path ModelDirectory(const std::string& given) {
-  const fs::path directory(given);
-  if (!fs::exists(directory)) {
-    throw Error(fmt::format("\"{}\" does not exist; give a model's directory, or a run's", given));
-  }
-  if (!fs::exists(directory / kConfigFile) && fs::exists(directory / "model" / kConfigFile)) {
-    return directory / "model";
-  }
-  if (!fs::exists(directory / kConfigFile)) {
-    throw Error(
-        fmt::format("\"{}\" has no {}; give a model's directory, or a run's", given, kConfigFile));
-  }
-  return directory;
-}
 
 // log softmax, the likeliest first, at most `count`.
 std::vector<Prediction> Likeliest(std::span<const float> logits, size_t count) {
@@ -121,7 +103,7 @@ Model Model::Load(const std::string& given, const LoadOptions& options) {
     if (config.input == InputKind::kTokens) CheckTokenizer(*tokenizer, config, directory);
   }
   std::vector<std::string> labels;
-  if (fs::exists(directory / "task.json")) labels = ReadTaskCard(directory.string()).labels;
+  if (fs::exists(directory / kTaskFile)) labels = ReadTaskCard(directory.string()).labels;
   if (!labels.empty() && static_cast<int64_t>(labels.size()) != config.classes) {
     throw Error(fmt::format("{}: its task.json names {} classes, its config has {}",
                             directory.string(), labels.size(), config.classes));

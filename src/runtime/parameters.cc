@@ -100,6 +100,10 @@ bool CopyChecked(const TensorEntry& from, std::byte* to) {
 
 class Fingerprint {
  public:
+  explicit Fingerprint(const ModelConfig& config) {
+    const std::string json = ToJson(config).dump();
+    Add(json.data(), json.size());
+  }
   void Add(const void* data, size_t size) {
     const auto* bytes = static_cast<const unsigned char*>(data);
     for (size_t i = 0; i < size; ++i) hash_ = (hash_ ^ bytes[i]) * 0x100000001b3u;
@@ -121,9 +125,7 @@ class Fingerprint {
 
 // What follows from the numbers.
 void Finish(const ModelConfig& config, Parameters& parameters, std::span<const Slot> slots) {
-  Fingerprint fingerprint;
-  const std::string json = ToJson(config).dump();
-  fingerprint.Add(json.data(), json.size());
+  Fingerprint fingerprint(config);
   for (const Slot& slot : slots) {
     parameters.count += slot.rows * slot.columns;
     if (slot.matrix != nullptr) {
@@ -295,12 +297,11 @@ std::vector<Slot> SlotsOf(const ModelConfig& config, Parameters& parameters) {
   return slots;
 }
 
-Parameters ReadParameters(const ModelConfig& config, const SafetensorsFile& file,
-                          const std::string& where) {
-  Parameters parameters;
-  const std::vector<Slot> slots = SlotsOf(config, parameters);
-  Reader reader(file, where);
-  // Everything is checked before the memory is asked for.
+// The slots with the types that the file has for them: everything is checked before memory is asked
+// for.
+static std::vector<Slot> CheckedSlots(const ModelConfig& config, Reader& reader,
+                                      Parameters& parameters) {
+  std::vector<Slot> slots = SlotsOf(config, parameters);
   for (const Slot& slot : slots) {
     const TensorEntry& entry = reader.Find(slot.name);
     if (!slot.convertible) reader.CheckFloat32(entry);
@@ -323,6 +324,32 @@ Parameters ReadParameters(const ModelConfig& config, const SafetensorsFile& file
     reader.CheckShape(scales, {w.rows, WeightRowScales(w.type, w.columns)});
   }
   reader.CheckAllUsed();
+  return slots;
+}
+
+ParametersInfo DescribeParameters(const ModelConfig& config, const SafetensorsFile& file,
+                                  const std::string& where) {
+  Parameters parameters;
+  Reader reader(file, where);
+  const std::vector<Slot> slots = CheckedSlots(config, reader, parameters);
+  Fingerprint fingerprint(config);
+  ParametersInfo info;
+  info.type = TypeOf(parameters);
+  for (const Slot& slot : slots) {
+    const std::span<const std::byte> data = reader.Find(slot.name).data;
+    info.count += slot.rows * slot.columns;
+    info.bytes += slot.matrix != nullptr ? slot.matrix->bytes() : static_cast<int64_t>(data.size());
+    fingerprint.Sample(data.data(), data.size());
+  }
+  info.fingerprint = fingerprint.Text();
+  return info;
+}
+
+Parameters ReadParameters(const ModelConfig& config, const SafetensorsFile& file,
+                          const std::string& where) {
+  Parameters parameters;
+  Reader reader(file, where);
+  const std::vector<Slot> slots = CheckedSlots(config, reader, parameters);
   Allocate(parameters, slots);
   for (const Slot& slot : slots) {
     const TensorEntry& entry = reader.Find(slot.name);

@@ -97,6 +97,17 @@ std::vector<Slot> SlotsOf(const ModelConfig& config, Parameters& parameters);
 Parameters ReadParameters(const ModelConfig& config, const SafetensorsFile& file,
                           const std::string& where);
 
+// What ReadParameters() would give of the file, told by its header and a sample of its numbers: the
+// same Errors, but that numbers are not looked at.
+struct ParametersInfo {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  WeightType type = WeightType::kFloat32;
+  std::string fingerprint;
+};
+ParametersInfo DescribeParameters(const ModelConfig& config, const SafetensorsFile& file,
+                                  const std::string& where);
+
 // Weights as they are before training, for benchmarks: matrices in `type`.
 Parameters RandomParameters(const ModelConfig& config, WeightType type, uint64_t seed);
 

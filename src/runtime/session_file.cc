@@ -1,11 +1,14 @@
 // A session as bytes: a header that names the model, the text's position and hash, each layer's
 // state, and a checksum of all. Little-endian. docs/formats.md describes it.
+#include "runtime/session_file.h"
+
 #include <fmt/format.h>
 #include <zlib.h>
 
 #include <array>
 #include <bit>
 #include <cstring>
+#include <fstream>
 #include <istream>
 #include <iterator>
 #include <sstream>
@@ -59,6 +62,10 @@ uint32_t Checksum(std::string_view bytes) {
       crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
+std::string_view TextOf(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
 // Bytes in memory as a stream.
 class MemoryStream : private std::streambuf, public std::istream {
  public:
@@ -68,16 +75,37 @@ class MemoryStream : private std::streambuf, public std::istream {
   }
 };
 
-void CheckHeader(const Header& header, const Model& model, const std::string& where) {
-  const auto require = [&](bool holds, const std::string& what) {
-    if (!holds) throw Error(fmt::format("{}: {}", where, what));
-  };
-  const Network& network = model.network();
-  const Header expected = HeaderOf(model, {}, {});
-  require(header.magic == kMagic, "this is no session: it does not begin with \"CSFSESSN\"");
-  require(header.version >= 1 && header.version <= kVersion,
+void Require(bool holds, const std::string& where, const std::string& what) {
+  if (!holds) throw Error(fmt::format("{}: {}", where, what));
+}
+
+// A header of a kind and version that can be read.
+Header ReadHeader(std::string_view bytes, const std::string& where) {
+  Header header;
+  Require(bytes.size() >= sizeof(header) + sizeof(uint32_t), where,
+          fmt::format("this is no session, or it is cut off: it has {} bytes", bytes.size()));
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  Require(header.magic == kMagic, where, "this is no session: it does not begin with \"CSFSESSN\"");
+  Require(header.version >= 1 && header.version <= kVersion, where,
           fmt::format("the session has version {}; this program reads versions up to {}",
                       header.version, kVersion));
+  return header;
+}
+
+// What the checksum at the end is of.
+std::string_view CheckedContent(std::string_view bytes, const std::string& where) {
+  const std::string_view content = bytes.substr(0, bytes.size() - sizeof(uint32_t));
+  uint32_t checksum = 0;
+  std::memcpy(&checksum, bytes.data() + content.size(), sizeof(checksum));
+  Require(checksum == Checksum(content), where,
+          "the session is damaged or cut off: its checksum does not fit");
+  return content;
+}
+
+void CheckHeader(const Header& header, const Model& model, const std::string& where) {
+  const auto require = [&](bool holds, const std::string& what) { Require(holds, where, what); };
+  const Network& network = model.network();
+  const Header expected = HeaderOf(model, {}, {});
   require(header.tokenizer == expected.tokenizer,
           "the session was made with another tokenizer than this model's");
   require(header.model == expected.model, "the session was made with another model than this one");
@@ -117,20 +145,9 @@ void Session::Save(const std::string& path) const {
 
 Session Session::Parse(Model model, std::string_view bytes, const std::string& where,
                        const SessionOptions& options) {
-  Header header;
-  if (bytes.size() < sizeof(header) + sizeof(uint32_t)) {
-    throw Error(fmt::format("{}: this is no session, or it is cut off: it has {} bytes", where,
-                            bytes.size()));
-  }
-  std::memcpy(&header, bytes.data(), sizeof(header));
+  const Header header = ReadHeader(bytes, where);
   CheckHeader(header, model, where);
-  const std::string_view content = bytes.substr(0, bytes.size() - sizeof(uint32_t));
-  uint32_t checksum = 0;
-  std::memcpy(&checksum, bytes.data() + content.size(), sizeof(checksum));
-  if (checksum != Checksum(content)) {
-    throw Error(
-        fmt::format("{}: the session is damaged or cut off: its checksum does not fit", where));
-  }
+  const std::string_view content = CheckedContent(bytes, where);
 
   Session session(std::move(model), options);
   Impl& impl = *session.impl_;
@@ -165,10 +182,31 @@ Session Session::Load(Model model, std::istream& in, const SessionOptions& optio
 
 Session Session::Load(Model model, const std::string& path, const SessionOptions& options) {
   const MappedFile file(path);
-  const auto bytes = file.bytes();
-  return Parse(std::move(model),
-               std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()), path,
-               options);
+  return Parse(std::move(model), TextOf(file), path, options);
+}
+
+bool IsSessionFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, kMagic.size()> begin = {};
+  return file.read(begin.data(), begin.size()) && begin == kMagic;
+}
+
+SessionInfo ReadSessionInfo(const std::string& path) {
+  const MappedFile file(path);
+  const std::string_view bytes = TextOf(file);
+  const Header header = ReadHeader(bytes, path);
+  CheckedContent(bytes, path);
+  const auto text = [](const std::array<char, 16>& field) {
+    const std::string_view all(field.data(), field.size());
+    return std::string(all.substr(0, all.find('\0')));
+  };
+  return {.version = header.version,
+          .layers = header.layers,
+          .model = text(header.model),
+          .tokenizer = text(header.tokenizer),
+          .position = header.position,
+          .width = header.width,
+          .bytes = static_cast<int64_t>(bytes.size())};
 }
 
 }  // namespace cosformer::runtime
