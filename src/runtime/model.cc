@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 std::vector<Prediction> Likeliest(std::span<const float> logits, size_t count) {
   const float most = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
-  for (const float x : logits) sum += std::exp(static_cast<double>(x - most));
+  for (const float x : logits) sum += std::exp(static_cast<double>(x) - static_cast<double>(most));
   const double log_sum = static_cast<double>(most) + std::log(sum);
   std::vector<Prediction> all(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) {

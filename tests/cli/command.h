@@ -36,10 +36,10 @@ class CommandTest : public ::testing::Test {
     std::string err;
   };
 
-  // Through a shell, in the test's folder.
-  Outcome Run(const std::string& arguments) const {
+  // Through a shell, in the test's folder; `input` is a file for its standard input.
+  Outcome Run(const std::string& arguments, const std::string& input = "/dev/null") const {
     const std::string command = "cd '" + folder_.string() + "' && '" COSFORMER_COMMAND "' " +
-                                arguments + " >.stdout 2>.stderr </dev/null";
+                                arguments + " >.stdout 2>.stderr <'" + input + "'";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(folder_ / ".stdout"),
             ReadFile(folder_ / ".stderr")};

@@ -1,0 +1,325 @@
+// `cosformer score`: every figure against one that is computed here, token by token.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models.h"
+
+namespace cosformer {
+namespace {
+
+using nlohmann::json;
+using runtime::Model;
+using runtime::Session;
+using testing::Contains;
+using testing::SomeText;
+
+class ScoreCommandTest : public testing::ModelCommandTest {};
+
+struct NaivePrediction {
+  std::vector<double> log_probability;  // of every token
+  double tolerance = 0;
+};
+
+// What follows tokens [begin, place), read one by one.
+NaivePrediction Predict(const Model& model, const std::vector<int32_t>& tokens, size_t begin,
+                        size_t place) {
+  Session session(model);
+  for (size_t i = begin; i < place; ++i) session.Feed(tokens[i]);
+  const std::vector<float> logits = session.Logits();
+  double sum = 0, largest = 0;
+  for (const float x : logits) {
+    sum += std::exp(static_cast<double>(x));
+    largest = std::max(largest, std::abs(static_cast<double>(x)));
+  }
+  NaivePrediction prediction;
+  for (const float x : logits) {
+    prediction.log_probability.push_back(static_cast<double>(x) - std::log(sum));
+  }
+  // How a text is cut into calls changes logits by the rounding of sums, 2e-5 of the largest for
+  // such models (see tests/runtime); a log-probability is the difference of two.
+  prediction.tolerance = 2 * 2e-5 * largest;
+  return prediction;
+}
+
+// The first window that holds the token, with one before it.
+size_t WindowOf(size_t place, size_t length, size_t stride) {
+  size_t begin = 0;
+  while (place >= begin + length) begin += stride;
+  return begin;
+}
+
+void ExpectScores(const json& result, const Model& model, const std::string& text, size_t length,
+                  size_t stride) {
+  const std::vector<int32_t> tokens = model.Encode(text);
+  ASSERT_EQ(result["scores"].size(), tokens.size() - 1);
+  double sum = 0, tolerance = 0;
+  for (size_t place = 1; place < tokens.size(); ++place) {
+    const NaivePrediction expected = Predict(model, tokens, WindowOf(place, length, stride), place);
+    const json& score = result["scores"][place - 1];
+    const double own = expected.log_probability[static_cast<size_t>(tokens[place])];
+    ASSERT_EQ(score["token"], tokens[place]);
+    ASSERT_NEAR(score["log_probability"].get<double>(), own, expected.tolerance) << place;
+    sum += own;
+    tolerance += expected.tolerance;
+    // Others may change places with it by rounding alone.
+    const auto likelier = [&](double than) {
+      return std::count_if(expected.log_probability.begin(), expected.log_probability.end(),
+                           [&](double x) { return x > than; });
+    };
+    ASSERT_GE(score["rank"].get<int64_t>(), likelier(own + 2 * expected.tolerance) + 1) << place;
+    ASSERT_LE(score["rank"].get<int64_t>(), likelier(own - 2 * expected.tolerance)) << place;
+    const double most =
+        *std::max_element(expected.log_probability.begin(), expected.log_probability.end());
+    ASSERT_NEAR(score["likeliest"][0]["log_probability"].get<double>(), most, expected.tolerance);
+  }
+  EXPECT_NEAR(result["log_probability"].get<double>(), sum, tolerance);
+  const auto predicted = static_cast<double>(tokens.size() - 1);
+  EXPECT_NEAR(std::log(result["perplexity_token"].get<double>()), -sum / predicted,
+              tolerance / predicted);
+}
+
+TEST_F(ScoreCommandTest, EveryTokenHasItsLogProbabilityAndRank) {
+  const Model model = Model::Load(WriteModel("lm").string());
+  const std::string text = "attention is a sum";
+  const json result = JsonOf("score lm '" + text + "' --likeliest 3");
+  EXPECT_EQ(result["tokens"], text.size());
+  EXPECT_EQ(result["windows"], 1);
+  ExpectScores(result, model, text, 96, 48);
+  for (const json& score : result["scores"]) {
+    ASSERT_EQ(score["likeliest"].size(), 3u);
+    EXPECT_GE(score["likeliest"][0]["log_probability"], score["likeliest"][1]["log_probability"]);
+    EXPECT_GE(score["likeliest"][1]["log_probability"], score["likeliest"][2]["log_probability"]);
+  }
+  // Four words in 18 bytes, 17 of which are predicted.
+  const double sum = result["log_probability"];
+  EXPECT_NEAR(result["perplexity_word"].get<double>() / std::exp(-sum / (4 * 17.0 / 18)), 1, 1e-9);
+  EXPECT_NEAR(result["perplexity_byte"].get<double>() / std::exp(-sum / 17), 1, 1e-9);
+}
+
+TEST_F(ScoreCommandTest, ALongTextIsReadInWindowsThatOverlapByHalf) {
+  const Model model = Model::Load(WriteModel("lm").string());
+  for (const size_t length : {96, 97, 143, 145, 240}) {
+    const std::string text = SomeText(length);
+    WriteText("text", text);
+    const json result = JsonOf("score lm --file text");
+    ExpectScores(result, model, text, 96, 48);
+    EXPECT_EQ(result["windows"], length == 96 ? 1 : length <= 144 ? 2 : length <= 192 ? 3 : 4);
+  }
+  const Outcome outcome = Run("score lm --file text");
+  EXPECT_TRUE(Contains(outcome.out, "read in 4 windows, 48 tokens apart"));
+}
+
+TEST_F(ScoreCommandTest, WindowsAreAsLongAndAsFarApartAsAskedFor) {
+  const Model model = Model::Load(WriteModel("lm").string());
+  const std::string text = SomeText(50);
+  WriteText("text", text + "\n");
+  ExpectScores(JsonOf("score lm --file text --length 20 --stride 7"), model, text, 20, 7);
+  ExpectScores(JsonOf("score lm --file text --length 2 --stride 1"), model, text, 2, 1);
+}
+
+TEST_F(ScoreCommandTest, AnEndlessModelReadsALongTextInOnePass) {
+  const std::filesystem::path directory = WriteModel("lm");
+  const Model endless = Model::Load(directory.string(), {.endless = true});
+  const std::string text = SomeText(150);
+  WriteText("text", text);
+  const json result = JsonOf("score lm --file text --endless");
+  EXPECT_EQ(result["windows"], 1);
+  ExpectScores(result, endless, text, 1000, 1);
+}
+
+TEST_F(ScoreCommandTest, ATableShowsTheTokensAndSums) {
+  WriteModel("lm");
+  const Outcome outcome = Run("score lm 'ab c'");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  for (const char* part :
+       {"token ", "log-probability", "rank", "likeliest", "<0x20>", "of 3 tokens",
+        "perplexity a token", "perplexity a word", "perplexity a byte"}) {
+    EXPECT_TRUE(Contains(outcome.out, part));
+  }
+}
+
+TEST_F(ScoreCommandTest, TheTextMayComeFromStandardInput) {
+  WriteModel("lm");
+  WriteText("text", "from a pipe\n");
+  const Outcome piped = Run("score lm --json -", "text");
+  ASSERT_EQ(piped.code, 0) << piped.err;
+  EXPECT_EQ(json::parse(piped.out), JsonOf("score lm 'from a pipe'"));
+}
+
+TEST_F(ScoreCommandTest, FiguresDoNotDependOnThreads) {
+  WriteModel("lm");
+  const std::string one = Run("score lm 'the same to the bit' --json - --threads 1").out;
+  EXPECT_NE(one, "");
+  EXPECT_EQ(one, Run("score lm 'the same to the bit' --json - --threads 3").out);
+}
+
+TEST_F(ScoreCommandTest, AClassifierGivesTheProbabilitiesOfItsLabels) {
+  const Model model = Model::Load(WriteClassifier("judge").string());
+  const json result = JsonOf("score judge 'not so bad'");
+  const std::vector<runtime::Prediction> expected = model.Classify("not so bad");
+  ASSERT_EQ(result["classes"].size(), 3u);
+  double sum = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    const json& one = result["classes"][i];
+    EXPECT_EQ(one["class"], expected[i].token);
+    EXPECT_EQ(one["label"], model.labels()[static_cast<size_t>(expected[i].token)]);
+    // The same bits in another process, whatever its threads.
+    EXPECT_DOUBLE_EQ(one["log_probability"].get<double>(), expected[i].log_probability);
+    sum += one["probability"].get<double>();
+  }
+  EXPECT_NEAR(sum, 1, 1e-12);
+  EXPECT_EQ(result["label"], result["classes"][0]["label"]);
+  EXPECT_EQ(result["cut_tokens"], 0);
+}
+
+TEST_F(ScoreCommandTest, WhatAClassifierCanNotReadIsCutAndSaid) {
+  WriteClassifier("judge");
+  // One of the 96 tokens says where the text begins.
+  WriteText("fits", SomeText(95));
+  WriteText("long", SomeText(100));
+  EXPECT_FALSE(Contains(Run("score judge --file fits").out, "cut off"));
+  EXPECT_TRUE(Contains(Run("score judge --file long").out, "5 more were cut off"));
+  EXPECT_EQ(JsonOf("score judge --file long")["cut_tokens"], 5);
+  EXPECT_EQ(JsonOf("score judge --file long")["classes"],
+            JsonOf("score judge --file fits")["classes"]);
+}
+
+TEST_F(ScoreCommandTest, PairsAreReadTogether) {
+  const TaskCard card = {.task = "classify", .labels = {"no", "yes"}, .pairs = true};
+  const json kinds = {{"pairs", {{"model", "encoder"}, {"classes", 2}}},
+                      {"towers", {{"model", "two-tower"}, {"classes", 2}}}};
+  for (const auto& [name, changes] : kinds.items()) {
+    SCOPED_TRACE(name);
+    const Model model = Model::Load(WriteModel(name, changes, card).string());
+    const json result = JsonOf("score " + name + " one --pair another");
+    const auto expected = model.Classify("one", "another");
+    EXPECT_EQ(result["class"], expected[0].token);
+    EXPECT_DOUBLE_EQ(result["classes"][0]["log_probability"].get<double>(),
+                     expected[0].log_probability);
+    WriteText("second", "another\n");
+    EXPECT_EQ(JsonOf("score " + name + " one --pair-file second"), result);
+    ExpectRefusal("score " + name + " one", "give the second with --pair");
+  }
+  WriteText("long", SomeText(60));
+  // 96 tokens: one begins, one separates, of the others each text has 47.
+  EXPECT_EQ(JsonOf("score pairs --file long --pair-file long")["cut_tokens"], 120 - 94);
+  EXPECT_EQ(JsonOf("score towers --file long --pair-file long")["cut_tokens"], 0);
+}
+
+TEST_F(ScoreCommandTest, MasksAreFilled) {
+  const Model model = Model::Load(WriteModel("mlm", {{"model", "encoder"}}).string());
+  const json result = JsonOf("score mlm 'a <mask> sea <mask>' --likeliest 2");
+  const auto expected = model.Fill("a <mask> sea <mask>", 2);
+  ASSERT_EQ(result["masks"].size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(result["masks"][i].size(), 2u);
+    for (size_t k = 0; k < 2; ++k) {
+      EXPECT_EQ(result["masks"][i][k]["token"], expected[i][k].token);
+      EXPECT_DOUBLE_EQ(result["masks"][i][k]["log_probability"].get<double>(),
+                       expected[i][k].log_probability);
+    }
+  }
+  EXPECT_EQ(JsonOf("score mlm '<mask>'")["masks"][0].size(), 5u);
+  ExpectRefusal("score mlm 'no blank'", "write <mask>");
+}
+
+TEST_F(ScoreCommandTest, EveryLineIsATextWithLines) {
+  WriteModel("lm");
+  WriteClassifier("judge");
+  WriteText("texts", "first line\nand a second\n");
+  for (const std::string model : {"lm", "judge"}) {
+    SCOPED_TRACE(model);
+    const Outcome outcome = Run("score " + model + " --file texts --lines --json lines.jsonl");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 2);
+    std::string expected;
+    for (const char* text : {"'first line'", "'and a second'"}) {
+      const Outcome one = Run("score " + model + " " + text + " --json -");
+      expected += nlohmann::ordered_json::parse(one.out).dump() + "\n";
+    }
+    EXPECT_EQ(testing::ReadFile(folder_ / "lines.jsonl"), expected);
+  }
+}
+
+TEST_F(ScoreCommandTest, LinesArePairedWithLinesOrAllWithOneText) {
+  WriteModel("towers", {{"model", "two-tower"}, {"classes", 2}});
+  WriteText("a", "one\ntwo\n");
+  WriteText("b", "three\nfour\n");
+  WriteText("c", "three\n");
+  const auto label = [&](const std::string& first, const std::string& second) {
+    return JsonOf("score towers " + first + " --pair " + second)["classes"];
+  };
+  const auto lines = [&](const std::string& options) {
+    std::istringstream out(Run("score towers --file a --lines --json - " + options).out);
+    std::vector<json> classes;
+    for (std::string line; std::getline(out, line);) {
+      classes.push_back(json::parse(line)["classes"]);
+    }
+    return classes;
+  };
+  EXPECT_EQ(lines("--pair-file b"),
+            (std::vector<json>{label("one", "three"), label("two", "four")}));
+  EXPECT_EQ(lines("--pair four"), (std::vector<json>{label("one", "four"), label("two", "four")}));
+  ExpectRefusal("score towers --file a --lines --pair-file c",
+                "there are 2 lines of first texts and 1 of second ones");
+}
+
+TEST_F(ScoreCommandTest, BytesNeedNoUtf8ButWordsDo) {
+  WriteModel("bytes");
+  const std::filesystem::path words = WriteModel("words", {{"vocabulary", 7}});
+  Tokenizer::Words({"two", "words"}).Save(words.string());
+  WriteText("broken", "two \xff words");
+  EXPECT_EQ(JsonOf("score bytes --file broken")["tokens"], 11);
+  ExpectRefusal("score words --file broken", "the text is no UTF-8 at byte 4");
+  EXPECT_EQ(JsonOf("score words 'two words two'")["tokens"], 3);
+}
+
+TEST_F(ScoreCommandTest, WhatCanNotBeScoredIsOneSentence) {
+  WriteModel("lm");
+  WriteModel("mlm", {{"model", "encoder"}});
+  WriteClassifier("judge");
+  std::filesystem::remove(WriteModel("mute") / "tokenizer.json");
+  WriteText("empty", "");
+  WriteText("hole", "one\n\nthree\n");
+  ExpectRefusal("score", "MODEL");
+  ExpectRefusal("score nowhere text", "\"nowhere\" does not exist");
+  ExpectRefusal("score lm ''", "the text is empty");
+  ExpectRefusal("score lm", "the text is empty");
+  ExpectRefusal("score lm --file missing", "missing");
+  ExpectRefusal("score lm --file .", "cannot read \".\"");
+  ExpectRefusal("score lm --file empty --lines", "no lines");
+  ExpectRefusal("score lm --file hole --lines", "line 2 is empty");
+  ExpectRefusal("score lm x", "the text has 1 token, and the first is not predicted");
+  ExpectRefusal("score lm text --file hole", "--file");
+  ExpectRefusal("score lm text --lines", "--lines");
+  ExpectRefusal("score lm text --pair other", "--pair");
+  ExpectRefusal("score lm text --length 97", "this model reads 2 to 96");
+  ExpectRefusal("score lm text --length 1", "windows of 1 tokens");
+  ExpectRefusal("score lm text --length 3 --stride 3", "1 to 2 are possible");
+  ExpectRefusal("score lm text --stride=-1", "-1");
+  ExpectRefusal("score lm text --likeliest=-1", "--likeliest is -1");
+  ExpectRefusal("score lm text --threads=-1", "--threads");
+  ExpectRefusal("score lm text --json missing/x.json", "missing/x.json");
+  ExpectRefusal("score judge text --stride 4", "language models");
+  ExpectRefusal("score judge text --pair other", "trained on single texts");
+  ExpectRefusal("score mlm text --endless", "language models");
+  ExpectRefusal("score mute text", "no tokenizer");
+}
+
+TEST_F(ScoreCommandTest, TheHelpHasExamples) {
+  const Outcome outcome = Run("score --help");
+  EXPECT_EQ(outcome.code, 0);
+  for (const char* part : {"Examples", "--likeliest", "--stride", "--pair-file", "--lines"}) {
+    EXPECT_TRUE(Contains(outcome.out, part));
+  }
+  EXPECT_TRUE(Contains(Run("--help").out, "cosformer score "));
+}
+
+}  // namespace
+}  // namespace cosformer
