@@ -194,7 +194,7 @@ std::string TextOf(const ModelFacts& facts) {
   if (!horizons.empty()) lines.Add("horizon", fmt::format("{} tokens", fmt::join(horizons, ", ")));
   if (const auto& session = facts.session) {
     lines.Add("longest text",
-              session->limit ? fmt::format("{} tokens: {} that", FormatInteger(*session->limit),
+              session->limit ? fmt::format("{0} tokens: {1} {0}", FormatInteger(*session->limit),
                                            session->limit_reason)
                              : "any");
     lines.Add("session", MemoryText(*session));
@@ -276,7 +276,7 @@ void AddTensors(const SafetensorsFile& file, Description& to) {
                     {"shape", tensor.shape},
                     {"bytes", tensor.data.size()}});
   }
-  to.text += "\n" + TableText(rows);
+  to.text += "\n" + TableText(rows, "lllr");
   to.object["tensors"] = std::move(list);
 }
 

@@ -1,5 +1,6 @@
 #include "cli/output.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include <cstdio>
@@ -25,10 +26,15 @@ void AddJsonOption(CLI::App& app, std::string& json) {
 }
 
 void AddThreadsOption(CLI::App& app, int& threads) {
-  app.add_option("--threads", threads, "Threads; 0: all cores")->check(CLI::Range(0, 1024));
+  app.add_option("--threads", threads, "Threads; 0: all cores");
 }
 
 void UseThreads(int threads) {
+  constexpr int kMost = 1024;  // beyond what any machine has, OpenMP ends the program
+  if (threads < 0 || threads > kMost) {
+    throw Error(
+        fmt::format("--threads is {}; it takes 1 to {}, or 0 for all cores", threads, kMost));
+  }
   if (threads > 0) omp_set_num_threads(threads);
 }
 

@@ -9,9 +9,9 @@ namespace cosformer::cli {
 
 void AddJsonOption(CLI::App& app, std::string& json);
 
-// 0: all cores. A negative number is refused as one that can't be read is.
 void AddThreadsOption(CLI::App& app, int& threads);
-// All that runs in parallel from now on takes so many.
+// All that runs in parallel from now on takes so many; 0: as many as there are cores. Throws Error
+// for numbers that make no sense.
 void UseThreads(int threads);
 
 // Minutes of measuring must not end with the news that there was no place for the results.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -266,7 +267,7 @@ void AddCost(const TextCost& cost, const QuantizeArguments& arguments,
     rows.push_back({fmt::format("perplexity a {}", unit), Number(before), Number(after),
                     fmt::format("{:+.3f} %", 100 * (after / before - 1))});
   }
-  text += TableText(rows);
+  text += TableText(rows, "lrrr");
   text += fmt::format(
       "KL divergence a token {:.3g} nats; the likeliest token is the same {:.2f} % "
       "of the time\n",
@@ -283,7 +284,8 @@ void AddSizes(const ModelFacts& before, const ModelFacts& after, std::string& te
                      {"on disk", bytes(before.disk_bytes), bytes(after.disk_bytes),
                       ratio(before.disk_bytes, after.disk_bytes)},
                      {"in memory", bytes(before.memory_bytes), bytes(after.memory_bytes),
-                      ratio(before.memory_bytes, after.memory_bytes)}});
+                      ratio(before.memory_bytes, after.memory_bytes)}},
+                    "lrrr");
   const auto facts_of = [](const ModelFacts& facts) {
     return json{{"path", facts.directory.string()},
                 {"weights", facts.weight_type},

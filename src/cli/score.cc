@@ -110,7 +110,7 @@ std::string TokenTable(const Tokenizer& tokenizer, std::span<const int32_t> toke
     rows.push_back({tokenizer.Piece(score.token), fmt::format("{:.4f}", score.log_probability),
                     FormatInteger(score.rank), fmt::format("{}", fmt::join(likeliest, ", "))});
   }
-  return TableText(rows);
+  return TableText(rows, "lrrl");
 }
 
 Scored ScoreText(const Model& model, const std::string& text, const ScoreArguments& arguments) {
@@ -244,7 +244,7 @@ Scored ClassifyText(const Model& model, const std::string& text, const std::stri
                               cut > 0 ? fmt::format("  ({} tokens cut off)", cut) : "");
     return scored;
   }
-  scored.text = TableText(rows);
+  scored.text = TableText(rows, "lr");
   if (cut > 0) {
     scored.text +=
         fmt::format("The model reads {} tokens: {} more were cut off, as in training.\n",

@@ -6,8 +6,8 @@
 
 namespace cosformer::cli {
 
-std::string TableText(const std::vector<std::vector<std::string>>& rows, size_t left) {
-  std::vector<int> widths(rows.empty() ? 0 : rows[0].size(), 0);
+std::string TableText(const std::vector<std::vector<std::string>>& rows, std::string_view columns) {
+  std::vector<int> widths(columns.size(), 0);
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) {
       widths[i] = std::max(widths[i], report::ColumnsOf(row[i]));
@@ -19,7 +19,7 @@ std::string TableText(const std::vector<std::vector<std::string>>& rows, size_t 
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string padding(static_cast<size_t>(widths[i] - report::ColumnsOf(row[i])), ' ');
       if (i > 0) line += "  ";
-      line += i < left ? row[i] + padding : padding + row[i];
+      line += columns[i] == 'l' ? row[i] + padding : padding + row[i];
     }
     line.erase(line.find_last_not_of(' ') + 1);
     table += line + "\n";

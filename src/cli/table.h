@@ -2,12 +2,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cosformer::cli {
 
-// All rows have as many cells. The first `left` columns begin at their left edge, the others end at
-// their right one; two blanks lie between columns, and none at the end of a line.
-std::string TableText(const std::vector<std::vector<std::string>>& rows, size_t left = 1);
+// A letter of `columns` stands for each: 'l' where cells begin at their left edge, 'r' where they
+// end at their right one. All rows have as many cells. Two blanks lie between columns, and none at
+// the end of a line.
+std::string TableText(const std::vector<std::vector<std::string>>& rows, std::string_view columns);
 
 }  // namespace cosformer::cli

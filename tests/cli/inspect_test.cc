@@ -116,7 +116,7 @@ TEST_F(InspectCommandTest, ATableTellsAPersonTheSame) {
   for (const char* part :
        {"lm: language model\n", "width         24: 4 heads of 6\n", "hidden        40, gelu\n",
         "vocabulary    260 (bytes)\n", "however long the text\n",
-        "96 tokens: the horizon of its re-weighting is that\n", "with --endless",
+        "96 tokens: the horizon of its re-weighting is 96\n", "with --endless",
         "cosformer generate, cosformer score\n"}) {
     EXPECT_TRUE(Contains(outcome.out, part));
   }

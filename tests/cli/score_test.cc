@@ -304,7 +304,7 @@ TEST_F(ScoreCommandTest, WhatCanNotBeScoredIsOneSentence) {
   ExpectRefusal("score lm text --length 3 --stride 3", "1 to 2 are possible");
   ExpectRefusal("score lm text --stride=-1", "-1");
   ExpectRefusal("score lm text --likeliest=-1", "--likeliest is -1");
-  ExpectRefusal("score lm text --threads=-1", "--threads");
+  ExpectRefusal("score lm text --threads=-1", "--threads is -1");
   ExpectRefusal("score lm text --json missing/x.json", "missing/x.json");
   ExpectRefusal("score judge text --stride 4", "language models");
   ExpectRefusal("score judge text --pair other", "trained on single texts");
