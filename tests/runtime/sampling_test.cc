@@ -194,6 +194,22 @@ TEST(Sampler, OfEqualLogitsTheLowerTokensAreTheLikelier) {
   }
 }
 
+TEST(Sampler, BoundsThatAreMetExactlyAreReached) {
+  SamplingWorkspace workspace;
+  const auto drawn = [&](const SamplingOptions& options, const Logits& logits) {
+    Sampler sampler(options, static_cast<int64_t>(logits.size()));
+    std::set<int32_t> tokens;
+    for (int t = 0; t < 200; ++t) tokens.insert(sampler.Next(logits, workspace).token);
+    return tokens;
+  };
+  const std::set<int32_t> two = {0, 1};
+  EXPECT_EQ(drawn({.min_p = std::exp(-1.0)}, {1, 0, -0.5f}), two);
+  EXPECT_EQ(drawn({.top_p = 0.5}, {1, 1, 1, 1}), two);
+  // Different logits whose weights are 1 to the last digit.
+  EXPECT_EQ(drawn({.temperature = 1e6, .top_p = 0.5}, {2e-12f, 2e-12f, 0, 0}), two);
+  EXPECT_EQ(drawn({.temperature = 1e6, .top_k = 4, .top_p = 0.5}, {2e-12f, 2e-12f, 0, 0, -9}), two);
+}
+
 // Pearson's statistic, tokens with fewer than 5 expected taken together, has the distribution chi
 // square, which exceeds f + 2 sqrt(f x) + 2 x with probability exp(-x) at most (Laurent, Massart
 // 2000).
