@@ -82,12 +82,7 @@ Dataset Dataset::Open(const std::string& path) {
 
   const json object = ParseJson(text(end, length), fmt::format("the description in \"{}\"", path));
   OptionReader reader(object, fmt::format("\"{}\"", path));
-  if (const int64_t format = reader.Integer("format", 0, 1, INT64_MAX); format > kFormat) {
-    throw Error(
-        fmt::format("\"{}\" is of format {}, but this version reads up to {}; update "
-                    "cosformer, or remove the file",
-                    path, format, kFormat));
-  }
+  reader.CheckFormat(kFormat, "remove the file");
   DatasetInfo& info = set.info_;
   info.task = reader.Text("task", "");
   info.tokenizer = reader.Text("tokenizer", "");

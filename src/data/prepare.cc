@@ -414,12 +414,7 @@ class Preparation {
     const std::string path = (fs::path(directory) / kPrepared).string();
     const json object = ReadJsonFile(path);
     OptionReader reader(object, fmt::format("\"{}\"", path));
-    if (const int64_t format = reader.Integer("format", 0, 1, INT64_MAX); format > kFormat) {
-      throw Error(
-          fmt::format("\"{}\" is of format {}, but this version reads up to {}; update "
-                      "cosformer, or prepare the data again",
-                      path, format, kFormat));
-    }
+    reader.CheckFormat(kFormat, "prepare the data again");
     if (const std::string made_for = reader.Text("task", ""); made_for != task.description().name) {
       throw Error(
           fmt::format("\"{}\" was prepared for the task {}, not for {}; give --task {}, or "

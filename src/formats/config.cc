@@ -188,12 +188,7 @@ std::string_view Name(LossKind kind) { return kLossKinds[static_cast<size_t>(kin
 
 ModelConfig ParseConfig(const json& object, std::string where) {
   OptionReader reader(object, where);
-  const int64_t format = reader.Integer("format", kFormat, 1, INT64_MAX);
-  if (format > kFormat) {
-    throw Error(
-        fmt::format("{}: \"format\" is {}, but this version reads up to {}; update cosformer",
-                    where, format, kFormat));
-  }
+  reader.CheckFormat(kFormat);
   ModelConfig config;
   ReadChoice(reader, "model", kModelKinds, config.kind);
   if (const json* input = reader.Find("input")) ParseInput(*input, where + ": input", config);

@@ -186,6 +186,15 @@ std::string OptionReader::Text(const char* name, std::string_view fallback) {
   return found->get<std::string>();
 }
 
+void OptionReader::CheckFormat(int64_t newest, std::string_view instead) {
+  const int64_t format = Integer("format", newest, 1, std::numeric_limits<int64_t>::max());
+  if (format <= newest) return;
+  throw Error(
+      fmt::format("{} is of format {}, which a later version of cosformer wrote; this one reads up "
+                  "to {}: update cosformer{}{}",
+                  where_, format, newest, instead.empty() ? "" : ", or ", instead));
+}
+
 void OptionReader::Done() const {
   std::string unknown;
   size_t count = 0;

@@ -35,6 +35,10 @@ class OptionReader {
                      std::initializer_list<std::string_view> choices);
   std::string Text(const char* name, std::string_view fallback);
 
+  // Accepts the number "format" of a file from 1 to `newest`, and files without it. What a later
+  // version wrote is an Error: update cosformer, or do what `instead` says ("remove the file").
+  void CheckFormat(int64_t newest, std::string_view instead = "");
+
   // The value as it stands, null when absent. Counts as asked for.
   const nlohmann::json* Find(const char* name);
   // Does not count as asked for.

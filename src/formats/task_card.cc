@@ -34,11 +34,7 @@ TaskCard ReadTaskCard(const std::string& directory) {
   const std::string path = PathIn(directory);
   const json object = ReadJsonFile(path);
   OptionReader reader(object, fmt::format("\"{}\"", path));
-  if (const int64_t format = reader.Integer("format", 0, 1, INT64_MAX); format > kFormat) {
-    throw Error(
-        fmt::format("\"{}\" is of format {}, but this version reads up to {}; update cosformer",
-                    path, format, kFormat));
-  }
+  reader.CheckFormat(kFormat);
   TaskCard card;
   card.task = reader.Text("task", "");
   card.pairs = reader.Flag("pairs", false);

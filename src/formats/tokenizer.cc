@@ -23,6 +23,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr int64_t kFormat = 1;  // of tokenizer.json
 constexpr const char* kModelFile = "tokenizer.model";
 constexpr const char* kJsonFile = "tokenizer.json";
 // The largest public models take 5 MB; vocabularies of words are limited to 32 MB, which escapes
@@ -40,11 +41,13 @@ uint64_t Hash(std::string_view bytes) {
   return hash;
 }
 
-std::string FileContents(const ByteTokens&) { return "{\"format\": 1, \"kind\": \"bytes\"}\n"; }
+std::string FileContents(const ByteTokens&) {
+  return fmt::format("{{\"format\": {}, \"kind\": \"bytes\"}}\n", kFormat);
+}
 
 // A line for each word, for those who look into it.
 std::string FileContents(const WordTokens& words) {
-  std::string text = "{\"format\": 1, \"kind\": \"words\", \"words\": [";
+  std::string text = fmt::format("{{\"format\": {}, \"kind\": \"words\", \"words\": [", kFormat);
   const char* separator = "\n";
   for (const std::string& word : words.given()) {
     text += separator;
@@ -200,7 +203,7 @@ Tokenizer Tokenizer::Load(const std::string& path) {
   for (const char* key : {"format", "kind"}) {
     if (!reader.Has(key)) throw Error(fmt::format("{}: \"{}\" is missing", where, key));
   }
-  reader.Integer("format", 1, 1, 1);
+  reader.CheckFormat(kFormat);
   const std::string kind = reader.Choice("kind", "", {kNames[0], kNames[1]});
   if (kind == kNames[0]) {
     reader.Done();

@@ -150,12 +150,7 @@ TrainingState LoadTrainingState(const std::string& path, const Model& model, Ada
     }
     const json object = ParseJson(text->second, fmt::format("the state in \"{}\"", path));
     OptionReader reader(object, fmt::format("\"{}\"", path));
-    if (const int64_t format = reader.Integer("format", 0, 1, INT64_MAX); format > kFormat) {
-      throw Error(
-          fmt::format("\"{}\" is of format {}, but this version reads up to {}; update "
-                      "cosformer",
-                      path, format, kFormat));
-    }
+    reader.CheckFormat(kFormat);
     Contents contents = {{kStateKey, text->second}, {kConfigKey, config->second}};
     for (const TensorEntry& tensor : file.tensors()) {
       contents[tensor.name] = TextOf(tensor.data.data(), tensor.data.size());

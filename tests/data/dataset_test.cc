@@ -142,6 +142,19 @@ TEST_F(DatasetTest, ATokenOutsideTheVocabularyIsNoticedWhenItIsRead) {
   EXPECT_THROW(set.Copy(0, 3, out.data()), Error);
 }
 
+TEST_F(DatasetTest, ASetOfALaterVersionIsNamedWithWhatToDo) {
+  MakeDataset(Path("whole.tokens"), {{{1, 2, 3}}, {{4, 5}}}, {0, 1});
+  std::string later = Read(Path("whole.tokens"));
+  const std::string format = "\"format\":1";
+  const size_t at = later.find(format);
+  ASSERT_NE(at, std::string::npos);
+  later.replace(at, format.size(), "\"format\":2");
+  const std::string complaint = Complaint(later);
+  EXPECT_NE(complaint.find("is of format 2, which a later version of cosformer wrote"),
+            std::string::npos);
+  EXPECT_NE(complaint.find("update cosformer, or remove the file"), std::string::npos);
+}
+
 TEST_F(DatasetTest, OtherFilesAreNoSets) {
   EXPECT_NE(Complaint("hello"), "");
   EXPECT_NE(Complaint(std::string(1000, 'x')), "");

@@ -207,7 +207,8 @@ TEST_F(PrepareRefusalsTest, APreparedDirectoryThatWasTamperedWithIsASentence) {
                        Path("out/prepared.json")));
   EXPECT_TRUE(Contains(
       complaint_after([&] { Write("out/prepared.json", R"({"format": 2, "task": "lm"})"); }),
-      "is of format 2, but this version reads up to 1"));
+      "is of format 2, which a later version of cosformer wrote; this one reads up to 1: "
+      "update cosformer, or prepare the data again"));
   EXPECT_EQ(complaint_after([&] { fs::remove(Path("out/prepared.json")); }),
             fmt::format("\"{}\" holds prepared data, but not all: there is no prepared.json; "
                         "prepare them again",

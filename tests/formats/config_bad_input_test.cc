@@ -91,7 +91,8 @@ TEST_F(ConfigBadInputTest, ContradictionsAreNamed) {
       {R"({"vocabulary": 9, "dropout": 1})",
        "config.json: \"dropout\" is 1, which leaves nothing; expected less"},
       {R"({"vocabulary": 9, "format": 2})",
-       "config.json: \"format\" is 2, but this version reads up to 1; update cosformer"},
+       "config.json is of format 2, which a later version of cosformer wrote; this one reads up to "
+       "1: update cosformer"},
   };
   ExpectSentences(cases);
 }

@@ -168,6 +168,30 @@ TEST(OptionReaderTest, OnlyFindingCountsAsAsking) {
   EXPECT_TRUE(Contains(MessageOf([&] { reader.Done(); }), "unknown key \"b\""));
 }
 
+TEST(OptionReaderTest, FormatsUpToTheNewestAreRead) {
+  for (const json& object : {json::object(), json{{"format", 1}}, json{{"format", 3}}}) {
+    OptionReader reader(object, "here");
+    EXPECT_NO_THROW(reader.CheckFormat(3)) << object;
+    EXPECT_NO_THROW(reader.Done()) << object;
+  }
+}
+
+TEST(OptionReaderTest, AFormatOfALaterVersionIsNamedWithWhatToDo) {
+  const auto complaint = [](const json& format, std::string_view instead) {
+    const json object = {{"format", format}};
+    return MessageOf([&] { OptionReader(object, "here").CheckFormat(3, instead); });
+  };
+  EXPECT_EQ(complaint(4, ""),
+            "here is of format 4, which a later version of cosformer wrote; this one reads up to "
+            "3: update cosformer");
+  EXPECT_EQ(complaint(kMost, "remove the file"),
+            "here is of format 9223372036854775807, which a later version of cosformer wrote; this "
+            "one reads up to 3: update cosformer, or remove the file");
+  EXPECT_EQ(complaint(0, ""), "here: \"format\" is 0; expected an integer of at least 1");
+  EXPECT_EQ(complaint("1", ""),
+            "here: \"format\" is the text \"1\"; expected an integer of at least 1");
+}
+
 TEST(OptionReaderTest, ManyOrLongKeysDoNotFloodTheSentence) {
   json object = json::object();
   for (int i = 0; i < 1000; ++i) object["key" + std::to_string(i)] = i;

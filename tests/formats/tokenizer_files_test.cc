@@ -102,7 +102,7 @@ TEST_F(TokenizerFilesTest, BrokenJsonIsRefusedWithItsReason) {
       {"{}", "\"format\" is missing"},
       {R"({"format": 1})", "\"kind\" is missing"},
       {R"({"kind": "bytes"})", "\"format\" is missing"},
-      {R"({"format": 2, "kind": "bytes"})", "\"format\" is 2; expected"},
+      {R"({"format": 2, "kind": "bytes"})", "is of format 2, which a later version"},
       {R"({"format": "1", "kind": "bytes"})", "\"format\" is the text \"1\""},
       {R"({"format": 1, "kind": "letters"})", "\"kind\" is the text \"letters\""},
       {R"({"format": 1, "kind": 3})", "\"kind\" is 3"},
