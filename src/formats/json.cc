@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cosformer/error.h"
+#include "formats/option_reader.h"
 #include "formats/read_file.h"
 
 namespace cosformer {
@@ -14,6 +15,9 @@ namespace {
 
 // No format of ours goes deeper than five levels; what is far deeper is no such file.
 constexpr size_t kMaxDepth = 64;
+// A value takes up to 80 bytes of memory and as little as two of the text. The most that there is
+// reason for are words of a tokenizer, whose vocabularies stay below this.
+constexpr size_t kMaxValues = size_t{1} << 23;
 
 // The parser's own sentence without its error code, its position, which is counted here, and the
 // text it read last, which can be long and need not be printable.
@@ -61,7 +65,7 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& value) override {
     if (open_.back()->contains(value)) {
       throw Error(fmt::format("{}: the key {} stands twice in one object; remove one of them",
-                              where_, nlohmann::json(value).dump()));
+                              where_, Quoted(value)));
     }
     key_ = std::move(value);
     return true;
@@ -76,6 +80,10 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   nlohmann::json* Place(nlohmann::json value) {
+    if (++values_ > kMaxValues) {
+      throw Error(
+          fmt::format("{} holds more than {} values: is it the right file?", where_, kMaxValues));
+    }
     if (open_.empty()) {
       root_ = std::move(value);
       return &root_;
@@ -111,6 +119,7 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
   nlohmann::json root_;
   std::vector<nlohmann::json*> open_;
   std::string key_;
+  size_t values_ = 0;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// JSON that comes from outside: read with a limit on its size and depth, refused with the line and
-// column of what is wrong. Stricter than the parser underneath: a key may stand only once in an
-// object, since which of two values counts is nobody's intention.
+// JSON that comes from outside: read with limits on its size, depth and values, refused with the
+// line and column of what is wrong. Stricter than the parser underneath: a key may stand only once
+// in an object, since which of two values counts is nobody's intention.
 #pragma once
 
 #include <cstddef>

@@ -17,13 +17,6 @@ using nlohmann::json;
 constexpr size_t kMaxShown = 60;         // characters of a value
 constexpr size_t kMaxUnknownShown = 20;  // keys
 
-std::string Quoted(std::string_view text) {
-  std::string quoted =
-      json(text.substr(0, kMaxShown)).dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > kMaxShown) quoted.insert(quoted.size() - 1, "...");
-  return quoted;
-}
-
 std::string Range(const char* kind, const std::string& least, const std::string& most) {
   if (least.empty() && most.empty()) return kind;
   if (most.empty()) return fmt::format("{} of at least {}", kind, least);
@@ -87,6 +80,13 @@ std::string Nearest(std::string_view key, const std::vector<std::string>& known)
     }
   }
   return nearest;
+}
+
+std::string Quoted(std::string_view text) {
+  std::string quoted =
+      json(text.substr(0, kMaxShown)).dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() > kMaxShown) quoted.insert(quoted.size() - 1, "...");
+  return quoted;
 }
 
 std::string DescribeJson(const json& value) {

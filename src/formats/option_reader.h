@@ -59,6 +59,9 @@ class OptionReader {
 // The known word that `word` is most likely a misspelling of; empty when none is near.
 std::string Nearest(std::string_view word, const std::vector<std::string>& known);
 
+// A text as errors show it: quoted as in JSON, and no more than its first bytes.
+std::string Quoted(std::string_view text);
+
 // A value as errors show it: its kind, and the value itself where that is short.
 std::string DescribeJson(const nlohmann::json& value);
 

@@ -65,8 +65,8 @@ std::map<std::string, std::string> ReadMetadata(const json& value, const std::st
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.items()) {
     if (!text.is_string()) {
-      throw Error(fmt::format("{}: {} {} is {}; expected a text", where, kMetadataKey,
-                              json(key).dump(), DescribeJson(text)));
+      throw Error(fmt::format("{}: {} {} is {}; expected a text", where, kMetadataKey, Quoted(key),
+                              DescribeJson(text)));
     }
     metadata[key] = text.get<std::string>();
   }
@@ -107,7 +107,7 @@ TensorEntry ReadEntry(const std::string& name, const json& value, std::span<cons
   const std::optional<TensorType> known = TypeOfName(type);
   if (!known) {
     throw Error(fmt::format("{}: the dtype is {}; expected one of {}", where,
-                            type.empty() ? "missing" : json(type).dump(), AllTypeNames()));
+                            type.empty() ? "missing" : Quoted(type), AllTypeNames()));
   }
   entry.type = *known;
   entry.shape = ReadSizes(reader, "shape");
@@ -155,7 +155,7 @@ void Arrange(std::vector<TensorEntry>& tensors, std::span<const std::byte> data,
     const int64_t begin = tensor.data.data() - data.data();
     if (begin != covered) {
       throw Error(fmt::format("{}: tensor {} begins at {} but the one before ends at {}: {}", where,
-                              json(tensor.name).dump(), begin, covered,
+                              Quoted(tensor.name), begin, covered,
                               begin < covered ? "they overlap" : "there is a hole between them"));
     }
     covered += static_cast<int64_t>(tensor.data.size());
@@ -179,7 +179,7 @@ SafetensorsFile SafetensorsFile::Open(const std::string& path) {
     if (name == kMetadataKey) {
       file.metadata_ = ReadMetadata(value, where);
     } else {
-      const std::string tensor = fmt::format("{}: tensor {}", where, json(name).dump());
+      const std::string tensor = fmt::format("{}: tensor {}", where, Quoted(name));
       file.tensors_.push_back(ReadEntry(name, value, parts.data, tensor));
     }
   }

@@ -1,5 +1,8 @@
 #include "formats/utf8.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -57,6 +60,24 @@ size_t FindInvalidUtf8(std::string_view text) {
     i += length;
   }
   return i;
+}
+
+std::string Printable(std::string_view text, size_t most) {
+  std::string shown;
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    const size_t taken = std::max<size_t>(length, 1);
+    if (taken > most) return shown + "...";
+    const auto byte = static_cast<uint8_t>(text[0]);
+    if (length == 0 || byte < 0x20 || byte == 0x7F) {
+      shown += fmt::format("\\x{:02x}", byte);
+    } else {
+      shown += text.substr(0, length);
+    }
+    text.remove_prefix(taken);
+    most -= taken;
+  }
+  return shown;
 }
 
 size_t CutLength(std::string_view text, size_t length) {

@@ -1,9 +1,10 @@
-// Which bytes are UTF-8, strictly: no overlong forms, no surrogates, nothing beyond U+10FFFF. And
-// where a text may be cut.
+// Which bytes are UTF-8, strictly: no overlong forms, no surrogates, nothing beyond U+10FFFF. How
+// to show those that are none, and where a text may be cut.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace cosformer {
@@ -31,6 +32,10 @@ size_t Utf8Length(std::string_view text);
 // none.
 size_t FindInvalidUtf8(std::string_view text);
 inline bool IsUtf8(std::string_view text) { return FindInvalidUtf8(text) == text.size(); }
+
+// The first `most` bytes of a text that may hold anything, as an error can show them: bytes that
+// are no UTF-8, and control characters, become \xNN.
+std::string Printable(std::string_view text, size_t most);
 
 // Where to cut a long text: before the first blank at or after `length`; or, where there is none up
 // to twice that, there, between two characters. Its whole size when it is no longer than that.

@@ -19,16 +19,7 @@ constexpr std::string_view kSpecial[] = {"<unk>", "<s>", "</s>", "<sep>", "<mask
 // that a model could have a row of weights for.
 constexpr size_t kMaxBytes = size_t{32} << 20;
 
-// A word for an error: short, and printable whatever it holds.
-std::string Shown(std::string_view word) {
-  constexpr size_t kMost = 40;
-  std::string shown;
-  for (const char c : word.substr(0, kMost)) {
-    const auto byte = static_cast<unsigned char>(c);
-    shown += byte < 0x20 || byte > 0x7E ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
-  }
-  return fmt::format("\"{}{}\"", shown, word.size() > kMost ? "..." : "");
-}
+std::string Shown(std::string_view word) { return fmt::format("\"{}\"", Printable(word, 40)); }
 
 void CheckWord(std::string_view word, size_t index, const std::string& where) {
   const auto fail = [&](std::string_view what) {

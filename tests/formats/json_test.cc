@@ -81,6 +81,15 @@ TEST_F(JsonTest, DeepNestingIsRefusedBeforeItCosts) {
   EXPECT_TRUE(Contains(MessageOf([&] { ParseJson(objects, "text"); }), "more than 64"));
 }
 
+TEST_F(JsonTest, MoreValuesThanAnyFileHoldsAreRefused) {
+  constexpr size_t kMost = size_t{1} << 23;
+  std::string text = "[0";
+  for (size_t i = 2; i < kMost; ++i) text += ",0";
+  EXPECT_EQ(ParseJson(text + "]", "text").size(), kMost - 1) << "the list is a value too";
+  EXPECT_EQ(MessageOf([&] { ParseJson(text + ",0]", "text"); }),
+            "text holds more than 8388608 values: is it the right file?");
+}
+
 TEST_F(JsonTest, FilesAreReadWhole) {
   json list = json::array();
   for (int i = 0; i < 50000; ++i) list.push_back(i);

@@ -74,6 +74,16 @@ TEST(Utf8, WhatIsCutCanStillBecomeACharacter) {
   }
 }
 
+TEST(Utf8, WhatCannotBeShownIsPrintedAsNumbers) {
+  EXPECT_EQ(Printable("", 9), "");
+  EXPECT_EQ(Printable("caf\xC3\xA9 \xF0\x9F\x98\x80", 99), "caf\xC3\xA9 \xF0\x9F\x98\x80");
+  EXPECT_EQ(Printable(std::string("\0\n\x1F\x7F\xFF\xC3", 6), 99), R"(\x00\x0a\x1f\x7f\xff\xc3)");
+  EXPECT_EQ(Printable("abc", 3), "abc");
+  EXPECT_EQ(Printable("abcd", 3), "abc...");
+  EXPECT_EQ(Printable("ab\xC3\xA9", 4), "ab\xC3\xA9");
+  EXPECT_EQ(Printable("ab\xC3\xA9", 3), "ab...") << "no half of a character";
+}
+
 TEST(Utf8, TextsAreCutAtBlanksElseBetweenCharacters) {
   EXPECT_EQ(CutLength("", 4), 0u);
   EXPECT_EQ(CutLength("abc efgh", 4), 8u);
