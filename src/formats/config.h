@@ -31,7 +31,7 @@ std::string_view Name(PositionKind kind);
 std::string_view Name(LossKind kind);
 
 // One attention. Which systems there are and which options each takes is the systems' own affair:
-// here the name is any text, and the options any object without the key "system".
+// here the name is any text, and the options any object without the key "system", of up to 4 KB.
 struct SystemConfig {
   std::string system = "cosformer";
   nlohmann::json options = nlohmann::json::object();

@@ -14,6 +14,8 @@ namespace cosformer {
 namespace {
 
 constexpr int64_t kDefaultNegatives = 1024;
+// As JSON. What stands for all layers is copied up to 2,048 times.
+constexpr size_t kMaxOptionBytes = 4096;
 
 class Checker {
  public:
@@ -51,6 +53,11 @@ void CheckSystem(const SystemConfig& system, const Checker& check, const std::st
                 DescribeJson(system.options));
   check.Require(!system.options.contains("system"),
                 "the options of {} hold \"system\", which is the key of its name", what);
+  const size_t bytes =
+      system.options.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).size();
+  check.Require(bytes <= kMaxOptionBytes,
+                "the options of {} take {} bytes; expected at most {}: shorten them", what, bytes,
+                kMaxOptionBytes);
 }
 
 void CheckInput(const ModelConfig& config, const Checker& check) {
@@ -107,6 +114,9 @@ void ResolveSizes(ModelConfig& config, const Checker& check) {
 void ResolveAttention(ModelConfig& config, const Checker& check) {
   const auto layers = static_cast<size_t>(config.AttentionLayers());
   if (config.attention.empty()) config.attention.emplace_back();
+  for (size_t layer = 0; layer < config.attention.size(); ++layer) {
+    CheckSystem(config.attention[layer], check, fmt::format("the attention of layer {}", layer));
+  }
   if (config.attention.size() == 1) {
     const SystemConfig everywhere = config.attention.front();
     config.attention.assign(layers, everywhere);
@@ -116,9 +126,6 @@ void ResolveAttention(ModelConfig& config, const Checker& check) {
       "\"attention\" is a list of {} but the model has {} layers; give one a layer, or one "
       "for all",
       config.attention.size(), layers);
-  for (size_t layer = 0; layer < layers; ++layer) {
-    CheckSystem(config.attention[layer], check, fmt::format("the attention of layer {}", layer));
-  }
   check.Require(
       config.kind == ModelKind::kEncoderDecoder || config.cross_attention == SystemConfig{},
       "\"cross_attention\" is given, but a model of kind \"{}\" has none; remove it",
