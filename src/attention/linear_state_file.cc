@@ -144,9 +144,14 @@ void CheckHeader(Header& header) {
   config.endless = header.endless != 0;
   CheckKernel(config.kernel);
   if (config.endless) {
-    const int64_t half = config.kernel.horizon / 2;
     CheckRange("horizon", config.kernel.horizon, 2, std::numeric_limits<int64_t>::max());
+    const int64_t half = config.kernel.horizon / 2;
     CheckRange("first_begin", header.first_begin, 0, header.position);
+    // What began anywhere else could lie so far out that the sums below overflow.
+    if (header.first_begin % half != 0) {
+      Fail("state: the file's first_begin is ", header.first_begin, ", which is no multiple of ",
+           half, ", half its horizon");
+    }
     CheckRange("second_begin", header.second_begin, header.first_begin + half,
                header.first_begin + half);
     CheckRange("position", header.position, header.first_begin, header.second_begin + half);
