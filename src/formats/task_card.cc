@@ -37,6 +37,10 @@ TaskCard ReadTaskCard(const std::string& directory) {
   reader.CheckFormat(kFormat);
   TaskCard card;
   card.task = reader.Text("task", "");
+  if (card.task.empty()) {
+    throw Error(fmt::format(
+        "\"{}\": \"task\" is missing or empty; expected the name of a task, as \"lm\"", path));
+  }
   card.pairs = reader.Flag("pairs", false);
   if (const json* labels = reader.Find("labels")) {
     if (!labels->is_array()) {
