@@ -44,9 +44,14 @@ int32_t FindPiece(const PieceProcessor& processor, std::initializer_list<std::st
 
 PieceTokens::PieceTokens(std::string model, const std::string& where)
     : model_(std::move(model)), traits_(ReadTraits(model_, where)) {
-  const std::string reason = SentencePiece().Load(model_, processor_);
+  std::string reason = SentencePiece().Load(model_, processor_);
   if (!reason.empty()) {
-    throw Error(fmt::format("{} is no SentencePiece model that can be used: {}", where, reason));
+    if (reason.back() == '.') reason.pop_back();
+    // It can hold a piece of the model, of any length and any bytes.
+    throw Error(fmt::format(
+        "{} is no SentencePiece model that can be used: {}; copy the file again, or train a new "
+        "tokenizer",
+        where, Printable(reason, 300)));
   }
   special_ = {.unknown = processor_->unknown(),
               .begin = processor_->begin(),
@@ -55,6 +60,13 @@ PieceTokens::PieceTokens(std::string model, const std::string& where)
               .mask = FindPiece(*processor_, {"<mask>", "[MASK]"})};
   newline_ = FindPiece(*processor_, {"\n", "<0x0A>"});
   if (newline_ < 0) newline_ = special_.end >= 0 ? special_.end : special_.unknown;
+  if (newline_ < 0) {
+    throw Error(
+        fmt::format("{} is no SentencePiece model that can be used: it has no piece for the end of "
+                    "a line, none for the end of a text, and none by the name of its unknown "
+                    "piece; train a new tokenizer",
+                    where));
+  }
 
   if (traits_.byte_pieces) byte_tokens_.resize(256);
   text_.resize(static_cast<size_t>(processor_->size()));

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "cosformer/error.h"
 
@@ -76,32 +79,106 @@ class Message {
   std::string_view bytes_;
 };
 
-// A double-array trie and the text that its leaves point into. A step goes from unit i to
-// i ^ offset ^ byte, without a look at the size: all of these must be units.
-void CheckNormalisation(std::string_view table, const std::string& where) {
-  constexpr std::string_view kBroken = "its normalisation table is broken";
-  uint32_t trie_bytes = 0;
-  if (table.size() < sizeof(trie_bytes)) Fail(where, kBroken);
-  std::memcpy(&trie_bytes, table.data(), sizeof(trie_bytes));
-  table.remove_prefix(sizeof(trie_bytes));
-  if (trie_bytes == 0 || trie_bytes % sizeof(uint32_t) != 0 || trie_bytes >= table.size()) {
-    Fail(where, kBroken);
+// How many matches at one place of a text the library has room for. It does not look whether there
+// are more.
+constexpr int kMaxRules = 32;      // of the normalisation
+constexpr size_t kMaxPieces = 64;  // that the user has defined
+
+// A normalisation table: a double-array trie, and the text that its leaves point into.
+class NormalisationTable {
+ public:
+  NormalisationTable(std::string_view table, const std::string& where) : where_(where) {
+    uint32_t trie_bytes = 0;
+    if (table.size() < sizeof(trie_bytes) || table.size() > kMaxTable) FailBroken();
+    std::memcpy(&trie_bytes, table.data(), sizeof(trie_bytes));
+    table.remove_prefix(sizeof(trie_bytes));
+    if (trie_bytes == 0 || trie_bytes % sizeof(uint32_t) != 0 || trie_bytes >= table.size()) {
+      FailBroken();
+    }
+    units_.resize(trie_bytes / sizeof(uint32_t));
+    std::memcpy(units_.data(), table.data(), trie_bytes);
+    text_bytes_ = table.size() - trie_bytes;
   }
-  const size_t text_bytes = table.size() - trie_bytes;
-  const size_t units = trie_bytes / sizeof(uint32_t);
-  const auto unit = [table](size_t i) {
-    uint32_t value;
-    std::memcpy(&value, table.data() + i * sizeof(value), sizeof(value));
-    return value;
-  };
-  constexpr uint32_t kLeaf = uint32_t{1} << 31, kHasLeaf = 1 << 8, kFarOffset = 1 << 9;
-  for (size_t i = 0; i < units; ++i) {
-    const uint32_t node = unit(i);
-    if (node & kLeaf) continue;
-    const size_t next = i ^ (static_cast<size_t>(node >> 10) << ((node & kFarOffset) ? 8 : 0));
-    if ((next | 0xFF) >= units) Fail(where, kBroken);
-    if ((node & kHasLeaf) && (unit(next) & ~kLeaf) >= text_bytes) Fail(where, kBroken);
+
+  void Check() {
+    // The library steps on without a look at the size: every step must end at a unit. From the
+    // root it steps on whatever the root is.
+    if (units_[0] & kLeaf) FailBroken();
+    for (size_t unit = 0; unit < units_.size(); ++unit) {
+      if (units_[unit] & kLeaf) continue;
+      if ((Next(unit) | 0xFF) >= units_.size()) FailBroken();
+      if (HasLeaf(unit) && (units_[Next(unit)] & ~kLeaf) >= text_bytes_) FailBroken();
+    }
+    leaves_below_.assign(units_.size(), kUnseen);
+    CountLeavesBelow(0, 0);
   }
+
+ private:
+  static constexpr uint32_t kLeaf = uint32_t{1} << 31, kHasLeaf = 1 << 8, kFarOffset = 1 << 9;
+  static constexpr int8_t kUnseen = -1, kOpen = -2;
+  // SentencePiece's own tables take 300 KB, and their rules a few characters.
+  static constexpr size_t kMaxTable = size_t{8} << 20;
+  static constexpr int kMaxRuleBytes = 1024;
+
+  [[noreturn]] void FailBroken() const { Fail(where_, "its normalisation table is broken"); }
+
+  bool HasLeaf(size_t unit) const { return (units_[unit] & kHasLeaf) != 0; }
+  // The children of a unit stand at this place ^ their byte, and its leaf at this place.
+  size_t Next(size_t unit) const {
+    const uint32_t node = units_[unit];
+    return unit ^ (static_cast<size_t>(node >> 10) << ((node & kFarOffset) ? 8 : 0));
+  }
+
+  // How many leaves a way down from the unit passes at most. Ways may join, but not go round.
+  void CountLeavesBelow(size_t unit, int depth) {
+    if (depth > kMaxRuleBytes) FailBroken();
+    leaves_below_[unit] = kOpen;
+    int most = 0;
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+      const size_t child = Next(unit) ^ byte;
+      if ((units_[child] & (kLeaf | 0xFF)) != byte) continue;
+      // A unit that is not used looks like a child for a zero byte, which leads nowhere else.
+      if (!HasLeaf(child) && Next(child) == Next(unit)) continue;
+      if (leaves_below_[child] == kOpen) FailBroken();
+      if (leaves_below_[child] == kUnseen) CountLeavesBelow(child, depth + 1);
+      most = std::max(most, leaves_below_[child] + (HasLeaf(child) ? 1 : 0));
+    }
+    if (most > kMaxRules) FailBroken();
+    leaves_below_[unit] = static_cast<int8_t>(most);
+  }
+
+  const std::string& where_;
+  std::vector<uint32_t> units_;
+  size_t text_bytes_ = 0;
+  std::vector<int8_t> leaves_below_;
+};
+
+// Pieces that begin with each other all match at one place.
+void CheckUserDefined(std::vector<std::string_view> pieces, const std::string& where) {
+  std::sort(pieces.begin(), pieces.end());
+  std::vector<std::string_view> begun;  // each begins with the one before
+  for (const std::string_view piece : pieces) {
+    while (!begun.empty() && !piece.starts_with(begun.back())) begun.pop_back();
+    begun.push_back(piece);
+    if (begun.size() > kMaxPieces) {
+      Fail(where,
+           fmt::format("more than {} user-defined pieces begin with each other", kMaxPieces));
+    }
+  }
+}
+
+// Adds the piece to those that the user has defined if it is one.
+void ReadPiece(std::string_view bytes, std::vector<std::string_view>& user_defined,
+               const std::string& where) {
+  constexpr uint64_t kUserDefined = 4;
+  std::string_view text;
+  uint64_t type = 0;
+  for (Message piece(bytes, where); piece.Next();) {
+    if (piece.IsBytes(1)) text = piece.bytes();
+    if (piece.IsNumber(3)) type = piece.value();
+  }
+  // The library takes a zero byte for the end.
+  if (type == kUserDefined) user_defined.push_back(text.substr(0, text.find('\0')));
 }
 
 }  // namespace
@@ -110,8 +187,11 @@ SentencePieceTraits ReadTraits(std::string_view model, const std::string& where)
   if (model.empty()) Fail(where, "it is empty");
   SentencePieceTraits traits;
   bool has_trainer = false, has_normaliser = false;
+  std::vector<std::string_view> user_defined;
   for (Message top(model, where); top.Next();) {
-    if (top.IsBytes(2)) {
+    if (top.IsBytes(1)) {
+      ReadPiece(top.bytes(), user_defined, where);
+    } else if (top.IsBytes(2)) {
       has_trainer = true;
       for (Message trainer(top.bytes(), where); trainer.Next();) {
         if (trainer.IsNumber(35)) traits.byte_pieces = trainer.value() != 0;
@@ -121,7 +201,7 @@ SentencePieceTraits ReadTraits(std::string_view model, const std::string& where)
       for (Message normaliser(top.bytes(), where); normaliser.Next();) {
         if (normaliser.IsBytes(2) && !normaliser.bytes().empty()) {
           traits.normalises = true;
-          CheckNormalisation(normaliser.bytes(), where);
+          NormalisationTable(normaliser.bytes(), where).Check();
         }
         if (normaliser.IsNumber(3)) traits.blank_before = normaliser.value() != 0;
         if (normaliser.IsNumber(4)) traits.removes_blanks = normaliser.value() != 0;
@@ -130,12 +210,13 @@ SentencePieceTraits ReadTraits(std::string_view model, const std::string& where)
     } else if (top.IsBytes(5)) {
       for (Message denormaliser(top.bytes(), where); denormaliser.Next();) {
         if (denormaliser.IsBytes(2) && !denormaliser.bytes().empty()) {
-          CheckNormalisation(denormaliser.bytes(), where);
+          NormalisationTable(denormaliser.bytes(), where).Check();
         }
       }
     }
   }
   if (!has_trainer || !has_normaliser) Fail(where, "its second half is missing");
+  CheckUserDefined(std::move(user_defined), where);
   return traits;
 }
 

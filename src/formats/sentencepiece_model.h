@@ -1,6 +1,7 @@
 // What a SentencePiece model file says about itself, read from its protocol buffer. The library
 // tells little of it, takes a file that was cut off between two fields for a whole one, and trusts
-// the offsets of the normalisation table, so that the file is checked here before it is loaded.
+// the offsets of the normalisation table and that few pieces begin with each other, so that the
+// file is checked here before it is loaded.
 #pragma once
 
 #include <string>

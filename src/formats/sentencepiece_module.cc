@@ -9,12 +9,19 @@
 namespace cosformer {
 namespace {
 
+// Empty when all is well, and only then: the library's own message ends at a zero byte, and can
+// begin with a piece that begins with one.
+std::string ReasonOf(const sentencepiece::util::Status& status) {
+  if (status.ok()) return "";
+  const std::string message = status.message();
+  return message.empty() ? "the library gives no reason" : message;
+}
+
 class Processor : public PieceProcessor {
  public:
   std::string Load(std::string_view model) {
     try {
-      const auto status = processor_.LoadFromSerializedProto(model);
-      return status.ok() ? "" : status.message();
+      return ReasonOf(processor_.LoadFromSerializedProto(model));
     } catch (const std::exception& error) {  // from the trie, for pieces it can't hold
       return error.what();
     }
@@ -65,8 +72,7 @@ class Library : public SentencePieceLibrary {
   std::string Train(const Options& options, const NextLine& next,
                     std::string& model) const override {
     Lines lines(next);
-    const auto status = sentencepiece::SentencePieceTrainer::Train(options, &lines, &model);
-    return status.ok() ? "" : status.message();
+    return ReasonOf(sentencepiece::SentencePieceTrainer::Train(options, &lines, &model));
   }
 };
 
