@@ -2,62 +2,11 @@
 // N^2 or N * dim * value_dim.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "counted_memory.h"
 #include "problem.h"
-
-namespace {
-
-// Bytes in use, and the most there were. A block begins with its size; right before its data stands
-// how far back that is.
-std::atomic<int64_t> in_use = 0, most = 0;
-constexpr size_t kLine = 64;
-
-void* Allocate(size_t size, size_t alignment) {
-  const size_t head = alignment < kLine ? kLine : alignment;
-  const size_t rounded = (size + head - 1) / head * head;
-  auto* block = static_cast<char*>(std::aligned_alloc(head, head + rounded));
-  if (block == nullptr) throw std::bad_alloc();
-  *reinterpret_cast<size_t*>(block) = size;
-  *reinterpret_cast<size_t*>(block + head - sizeof(size_t)) = head;
-  const int64_t now = in_use += static_cast<int64_t>(size);
-  int64_t seen = most;
-  while (now > seen && !most.compare_exchange_weak(seen, now)) {
-  }
-  return block + head;
-}
-
-void Free(void* data) {
-  if (data == nullptr) return;
-  const size_t head = *reinterpret_cast<size_t*>(static_cast<char*>(data) - sizeof(size_t));
-  char* block = static_cast<char*>(data) - head;
-  in_use -= static_cast<int64_t>(*reinterpret_cast<size_t*>(block));
-  std::free(block);
-}
-
-}  // namespace
-
-void* operator new(size_t size) { return Allocate(size, kLine); }
-void* operator new(size_t size, std::align_val_t alignment) {
-  return Allocate(size, static_cast<size_t>(alignment));
-}
-void operator delete(void* data) noexcept { Free(data); }
-void operator delete(void* data, size_t) noexcept { Free(data); }
-void operator delete(void* data, std::align_val_t) noexcept { Free(data); }
-void operator delete(void* data, size_t, std::align_val_t) noexcept { Free(data); }
 
 namespace cosformer::testing {
 namespace {
-
-template <class Call>
-int64_t PeakBytes(Call call) {
-  most = in_use.load();
-  const int64_t before = in_use;
-  call();
-  return most - before;
-}
 
 struct Peaks {
   int64_t forward, backward;

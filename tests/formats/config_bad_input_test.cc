@@ -90,9 +90,6 @@ TEST_F(ConfigBadInputTest, ContradictionsAreNamed) {
        "classes; choose \"cross-entropy\""},
       {R"({"vocabulary": 9, "dropout": 1})",
        "config.json: \"dropout\" is 1, which leaves nothing; expected less"},
-      {R"({"vocabulary": 9, "format": 2})",
-       "config.json is of format 2, which a later version of cosformer wrote; this one reads up to "
-       "1: update cosformer"},
   };
   ExpectSentences(cases);
 }
@@ -167,7 +164,6 @@ TEST_F(ConfigBadInputTest, WrongValuesAndKeysAreNamed) {
       {R"({"dropout": -0.5})",
        "config.json: \"dropout\" is -0.5; expected a finite number from 0 to 1"},
       {R"({"bias": 1})", "config.json: \"bias\" is 1; expected true or false"},
-      {R"({"format": 0})", "config.json: \"format\" is 0; expected an integer of at least 1"},
       {R"({"attention": 3})",
        "config.json: attention is 3; expected a name, or an object {\"system\": name, ...}"},
       {R"({"attention": null})",
@@ -272,8 +268,6 @@ TEST_F(ConfigBadInputTest, TheFileIsNamed) {
             "\"" + path + "\": \"width\" is 0; expected an integer from 1 to 65536");
   const std::string missing = Path("missing.json");
   EXPECT_TRUE(Contains(MessageOf([&] { ReadConfig(missing); }), missing));
-  const std::string twice = Write("twice.json", R"({"width": 1, "width": 2})");
-  EXPECT_TRUE(Contains(MessageOf([&] { ReadConfig(twice); }), "\"width\" stands twice"));
 }
 
 }  // namespace
