@@ -11,11 +11,10 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/text_input.h"
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
-#include "formats/read_file.h"
 #include "formats/tokenizer.h"
-#include "formats/utf8.h"
 #include "report/distance.h"
 #include "report/files.h"
 #include "report/heatmap.h"
@@ -59,13 +58,7 @@ std::string TextOf(const Arguments& arguments) {
   if (arguments.prompt.has_value() == !arguments.file.empty()) {
     throw Error("give a text: either --prompt TEXT or --file FILE");
   }
-  std::string text =
-      arguments.prompt ? *arguments.prompt : ReadFile(arguments.file, size_t{64} << 20);
-  const size_t bad = FindInvalidUtf8(text);
-  if (bad != text.size()) {
-    throw Error(fmt::format("the text is no UTF-8: byte {} begins no character", bad));
-  }
-  return text;
+  return arguments.prompt ? *arguments.prompt : ReadText(arguments.file);
 }
 
 int64_t HeadOf(const std::string& head) {
@@ -119,6 +112,7 @@ void Run(const Arguments& arguments) {
     runtime::LoadOptions options;
     options.threads = arguments.threads;
     const runtime::Model model = runtime::Model::Load(path, options);
+    CheckText(model, text, "the text");
     std::vector<int32_t> tokens = model.Encode(text);
     if (arguments.tokens > 0 && static_cast<int64_t>(tokens.size()) > arguments.tokens) {
       tokens.resize(static_cast<size_t>(arguments.tokens));

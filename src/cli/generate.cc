@@ -6,8 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -15,7 +13,7 @@
 #include "cli/commands.h"
 #include "cli/generate_options.h"
 #include "cli/output.h"
-#include "formats/read_file.h"
+#include "cli/text_input.h"
 #include "formats/tokenizer.h"
 #include "formats/utf8.h"
 #include "report/files.h"
@@ -48,8 +46,6 @@ Examples
   cosformer generate runs/lm-cosformer --session book.session --prompt " And then"
   cosformer generate runs/lm-cosformer --chat)";
 
-constexpr size_t kMaxPrompt = size_t{1} << 30;
-
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -60,7 +56,8 @@ int64_t PeakBytes() {
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
-void CheckText(const std::string& text, const std::string& what) {
+// Also where the model's tokens are bytes: what it writes after half a character can't be shown.
+void CheckUtf8(const std::string& text, const std::string& what) {
   const size_t bad = FindInvalidUtf8(text);
   if (bad == text.size()) return;
   throw Error(
@@ -75,20 +72,20 @@ std::optional<std::string> PromptOf(const GenerateArguments& arguments) {
                       (arguments.prompt_tokens.empty() ? 0 : 1);
   if (sources > 1) throw Error("give one of --prompt, --file and --prompt-tokens");
   if (arguments.prompt) {
-    CheckText(*arguments.prompt, "the prompt");
+    CheckUtf8(*arguments.prompt, "the prompt");
     return arguments.prompt;
   }
   if (!arguments.file.empty()) {
-    std::string text = ReadFile(arguments.file, kMaxPrompt);
-    CheckText(text, fmt::format("\"{}\"", arguments.file));
+    std::string text = ReadText(arguments.file);
+    CheckUtf8(text, fmt::format("\"{}\"", arguments.file));
     return text;
   }
   if (!arguments.prompt_tokens.empty() || !arguments.session.empty()) return std::nullopt;
   if (isatty(STDIN_FILENO) != 0) {
     throw Error("there is no prompt; give --prompt TEXT, --file FILE, or text on standard input");
   }
-  std::string text(std::istreambuf_iterator<char>(std::cin), {});
-  CheckText(text, "standard input");
+  std::string text = ReadText("-");
+  CheckUtf8(text, "standard input");
   return text;
 }
 
