@@ -12,7 +12,8 @@
 //     NULL that is not allowed is an error, not a crash.
 //   - A function that fails has changed nothing, and written nothing but NULL where a new handle
 //     would have been, and *count with COSFORMER_BUFFER_TOO_SMALL. The exception is
-//     COSFORMER_OUT_OF_MEMORY: a session that was being fed is then to be reset or freed.
+//     COSFORMER_OUT_OF_MEMORY: a session that was being fed is then to be reset or freed. (Where
+//     there is not even a KiB left the process may end, as it is with C++.)
 //   - Arrays are the caller's, and are not kept after the call. An array of no elements may be
 //     NULL. Texts are bytes with a size, UTF-8 where it matters, and may hold zeros; a name that
 //     ends with a zero byte is marked as `path` or `stop`.

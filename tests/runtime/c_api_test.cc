@@ -1,6 +1,7 @@
 // The C API gives what the C++ API gives, to the bit, into the caller's own arrays.
 #include <cstring>
 
+#include "runtime/c_api_support.h"
 #include "tests/runtime/c_api.h"
 
 namespace cosformer::runtime::testing {
@@ -37,6 +38,8 @@ TEST_F(CApi, LoadsWithOptions) {
   cosformer_facts facts;
   ASSERT_OK(cosformer_model_facts(endless.get(), &facts, sizeof(facts)));
   EXPECT_EQ(facts.max_tokens, -1);
+  // The logits are the same with any number of threads: only within can it be seen.
+  EXPECT_EQ(endless->model.network().threads(), 1);
 }
 
 TEST_F(CApi, EncodesAndDecodesIntoTheCallersArrays) {
@@ -140,8 +143,11 @@ TEST_F(CApi, FeedsBatchesAsSessionsAlone) {
     const std::vector<float> logits = alone.Logits();
     expected.insert(expected.end(), logits.begin(), logits.end());
   }
-  ASSERT_OK(cosformer_feed_batch(handles.data(), handles.size(), tokens.data(), counts.data()));
   size_t count = 0;
+  ASSERT_OK(cosformer_logits_batch(handles.data(), handles.size(), nullptr, 0, &count));
+  EXPECT_EQ(count, expected.size()) << "known before anything is fed";
+  ASSERT_OK(cosformer_feed_batch(handles.data(), handles.size(), tokens.data(), counts.data()));
+  count = 0;
   ASSERT_OK(cosformer_logits_batch(handles.data(), handles.size(), nullptr, 0, &count));
   ASSERT_EQ(count, expected.size());
   std::vector<float> logits(count, NAN);
