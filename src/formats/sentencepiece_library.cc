@@ -23,8 +23,8 @@ const SentencePieceLibrary* Open() {
   void* handle = dlopen(kFile, kHow);
   if (handle == nullptr) {
     throw Error(
-        fmt::format("SentencePiece can't be loaded ({}); {} belongs beside the program, and "
-                    "Debian's libsentencepiece0 under it",
+        fmt::format("SentencePiece can't be loaded ({}); {} is looked for in the run path of the "
+                    "program and in LD_LIBRARY_PATH, and needs Debian's libsentencepiece0",
                     dlerror(), kFile));
   }
   using Entry = const SentencePieceLibrary*();
