@@ -8,10 +8,22 @@ function(run)
   execute_process(COMMAND ${ARGV} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
+# The sanitizers of one compiler are not those of another: C by the brother of the C++ compiler.
+get_filename_component(folder ${COMPILER} DIRECTORY)
+get_filename_component(name ${COMPILER} NAME)
+string(REPLACE "clang++" "clang" name ${name})
+string(REPLACE "g++" "gcc" name ${name})
+string(REPLACE "c++" "cc" name ${name})
+set(c_compiler "")
+if(EXISTS ${folder}/${name})
+  set(c_compiler -DCMAKE_C_COMPILER=${folder}/${name})
+endif()
+
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 run(${CMAKE_COMMAND} -S ${PROGRAM} -B ${WORK}/build -G ${GENERATOR}
-    -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DCMAKE_CXX_FLAGS=${flags}
-    -DCMAKE_C_FLAGS=${flags} -DCMAKE_PREFIX_PATH=${WORK}/prefix --no-warn-unused-cli)
+    -DCMAKE_CXX_COMPILER=${COMPILER} ${c_compiler} -DCMAKE_BUILD_TYPE=${BUILD_TYPE}
+    -DCMAKE_CXX_FLAGS=${flags} -DCMAKE_C_FLAGS=${flags} -DCMAKE_PREFIX_PATH=${WORK}/prefix
+    --no-warn-unused-cli)
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 if(NOT MODELS)
   run(${WORK}/build/consumer)
