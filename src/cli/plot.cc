@@ -11,10 +11,10 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/table.h"
 #include "cosformer/error.h"
 #include "report/files.h"
 #include "report/plot.h"
-#include "report/terminal.h"
 #include "report/units.h"
 #include "runs/curves.h"
 #include "runs/metrics.h"
@@ -115,21 +115,7 @@ std::string TableOf(const std::vector<TrainingRun>& runs, const std::string& out
     rows.push_back({run.name, report::FormatInteger(StepsOf(run.history)),
                     best ? BestText(*best) : "-", best ? report::FormatInteger(best->step) : "-"});
   }
-  std::vector<int> widths(rows[0].size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], report::ColumnsOf(row[i]));
-    }
-  }
-  std::string table;
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(static_cast<size_t>(widths[i] - report::ColumnsOf(row[i])), ' ');
-      table += i == 0 ? row[i] + padding : "  " + padding + row[i];
-    }
-    table += "\n";
-  }
-  return table + fmt::format("The curves are in {}\n", out);
+  return TableText(rows, "lrrr") + fmt::format("The curves are in {}\n", out);
 }
 
 std::string JsonOf(const std::vector<TrainingRun>& runs, const PlotArguments& arguments) {

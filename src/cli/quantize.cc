@@ -123,8 +123,9 @@ class NewDirectory {
     if (error) {
       std::error_code ignored;
       if (replaces && !fs::exists(place_, ignored)) fs::rename(old, place_, ignored);
-      throw Error(
-          fmt::format("cannot put the model at \"{}\": {}", place_.string(), error.message()));
+      throw Error(fmt::format(
+          "cannot put the model at \"{}\", with what is there moved to \"{}\" meanwhile: {}",
+          place_.string(), old.string(), error.message()));
     }
     committed_ = true;
     if (replaces) fs::remove_all(old, error);

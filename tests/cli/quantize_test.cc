@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -204,6 +205,18 @@ TEST_F(QuantizeCommandTest, WhatCanNotBeDoneIsOneSentenceAndLeavesNothing) {
   ExpectRefusal("quantize lm out --weights int8 --tokens 5", "--text");
   ExpectRefusal("quantize lm out --weights int8 --json missing/x.json", "missing/x.json");
   EXPECT_EQ(Names(), names);
+}
+
+TEST_F(QuantizeCommandTest, AFullDiskLeavesNothing) {
+  WriteModel("lm");
+  // Files end at 4 KiB, as on a disk that is full.
+  std::string command = "cd '";
+  command.append(folder_.string())
+      .append("' && trap '' XFSZ && ulimit -f 8 && exec '" COSFORMER_COMMAND
+              "' quantize lm out --weights int8 >.stdout 2>.stderr");
+  EXPECT_NE(std::system(command.c_str()), 0);
+  EXPECT_TRUE(Contains(ReadFile(folder_ / ".stderr"), "out.partial/model.safetensors"));
+  EXPECT_EQ(Names(), (std::vector<std::string>{"lm"}));
 }
 
 TEST_F(QuantizeCommandTest, AModelIsConvertedAgainOnlyToFewerBits) {

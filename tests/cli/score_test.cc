@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models.h"
+#include "runtime/network.h"
 
 namespace cosformer {
 namespace {
@@ -25,11 +26,7 @@ struct NaivePrediction {
   double tolerance = 0;
 };
 
-// What follows tokens [begin, place), read one by one.
-NaivePrediction Predict(const Model& model, const std::vector<int32_t>& tokens, size_t begin,
-                        size_t place) {
-  Session session(model);
-  for (size_t i = begin; i < place; ++i) session.Feed(tokens[i]);
+NaivePrediction Predict(const Session& session) {
   const std::vector<float> logits = session.Logits();
   double sum = 0, largest = 0;
   for (const float x : logits) {
@@ -46,20 +43,21 @@ NaivePrediction Predict(const Model& model, const std::vector<int32_t>& tokens, 
   return prediction;
 }
 
-// The first window that holds the token, with one before it.
-size_t WindowOf(size_t place, size_t length, size_t stride) {
-  size_t begin = 0;
-  while (place >= begin + length) begin += stride;
-  return begin;
-}
-
+// Token by token, each in the first window that holds it.
 void ExpectScores(const json& result, const Model& model, const std::string& text, size_t length,
                   size_t stride) {
   const std::vector<int32_t> tokens = model.Encode(text);
   ASSERT_EQ(result["scores"].size(), tokens.size() - 1);
+  Session session(model, {.checkpoints = 0});
+  size_t begin = 0, fed = 0;
   double sum = 0, tolerance = 0;
   for (size_t place = 1; place < tokens.size(); ++place) {
-    const NaivePrediction expected = Predict(model, tokens, WindowOf(place, length, stride), place);
+    for (; place >= begin + length; fed = begin) {
+      begin += stride;
+      session.Reset();
+    }
+    for (; fed < place; ++fed) session.Feed(tokens[fed]);
+    const NaivePrediction expected = Predict(session);
     const json& score = result["scores"][place - 1];
     const double own = expected.log_probability[static_cast<size_t>(tokens[place])];
     ASSERT_EQ(score["token"], tokens[place]);
@@ -120,6 +118,23 @@ TEST_F(ScoreCommandTest, WindowsAreAsLongAndAsFarApartAsAskedFor) {
   WriteText("text", text + "\n");
   ExpectScores(JsonOf("score lm --file text --length 20 --stride 7"), model, text, 20, 7);
   ExpectScores(JsonOf("score lm --file text --length 2 --stride 1"), model, text, 2, 1);
+}
+
+TEST_F(ScoreCommandTest, AWindowMayBeLongerThanWhatIsComputedAtOnce) {
+  const Model model = Model::Load(WriteModel("lm", {{"max_length", 1100}}).string());
+  ASSERT_LT(2 * runtime::Network::kPass, 1100);
+  const std::string text = SomeText(1300);
+  WriteText("text", text);
+  ExpectScores(JsonOf("score lm --file text"), model, text, 1100, 550);
+}
+
+TEST_F(ScoreCommandTest, AModelThatComputesNoNumbersIsSaidTo) {
+  const std::filesystem::path directory = WriteModel("lm");
+  const ModelConfig config = ReadConfig((directory / "config.json").string());
+  runtime::Parameters parameters = runtime::RandomParameters(config, WeightType::kFloat32, 1);
+  for (float& x : parameters.norm.weight) x = 3e38f;
+  runtime::WriteParameters(config, parameters, (directory / "model.safetensors").string());
+  ExpectRefusal("score lm text", "the model's prediction of token 1 is no number");
 }
 
 TEST_F(ScoreCommandTest, AnEndlessModelReadsALongTextInOnePass) {
