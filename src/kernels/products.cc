@@ -207,9 +207,10 @@ struct Place {
 // y += x[m] . w[n], with the bias in the first part of the rows. x is where the part begins, in w
 // it begins at w_begin. ahead: bytes from a row of W to the one to be fetched in passing, since the
 // hardware's own prefetching ends with the page; 0: none.
+// A call of its own: some hundred cycles and more, and one copy of it is enough to compile.
 template <size_t kM, size_t kN, class Row>
-HWY_INLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RESTRICT x,
-                        size_t x_stride, const Row* w, size_t w_begin, size_t ahead) {
+HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RESTRICT x,
+                          size_t x_stride, const Row* w, size_t w_begin, size_t ahead) {
   if (w_begin % kDepth != 0) __builtin_unreachable();  // groups begin where the loop's steps do
   VF sum[kM][kN];
   for (auto& row : sum) {
@@ -275,8 +276,8 @@ void Few(const Problem& p, size_t begin, size_t end) {
 
 // The tiles of `rows` rows of x from at.row on: of kM, and of fewer for what is left.
 template <size_t kM>
-HWY_INLINE void DownRows(const Problem& p, Place at, size_t rows, const float* x, const FloatRow* w,
-                         size_t ahead) {
+void DownRows(const Problem& p, Place at, size_t rows, const float* x, const FloatRow* w,
+              size_t ahead) {
   for (; rows >= kM; rows -= kM, at.row += kM, x += kM * kDepth, ahead = 0) {
     OneTile<kM, kColumns>(p, at, x, kDepth, w, 0, ahead);
   }
