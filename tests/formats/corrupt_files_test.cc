@@ -489,10 +489,10 @@ TEST_F(CorruptFilesTest, ADirectoryInTheFilesPlaceIsNamed) {
       {"tokenizer.json", [this](const std::string&) { Tokenizer::Load(folder_.string()); },
        "Is a directory"},
   };
-  for (const auto& [file, read, reason] : table) {
-    std::filesystem::create_directory(Path(file));
-    EXPECT_EQ(MessageOf([&] { read(Path(file)); }),
-              "cannot read \"" + Path(file) + "\": " + reason);
+  for (const auto& row : table) {
+    std::filesystem::create_directory(Path(row.file));
+    EXPECT_EQ(MessageOf([&] { row.read(Path(row.file)); }),
+              "cannot read \"" + Path(row.file) + "\": " + row.reason);
   }
 }
 
