@@ -14,7 +14,8 @@ namespace cosformer::runtime {
 // later, in a decoder. Of features that rotary positions turn, and of others that may be negative,
 // some weights are; where "normaliser" is "norm", they are brought to the sum that they would have
 // with "sum". A row without any weight is zeros. head: -1 for the mean of all.
-// Throws Error for a layer or head that the model does not have, and for more than kMostMapTokens tokens.
+// Throws Error for a layer or head that the model does not have, and for more than kMostMapTokens
+// tokens.
 std::vector<float> AttentionMap(const Network& network, std::span<const int32_t> tokens,
                                 int64_t layer, int64_t head);
 
