@@ -26,6 +26,8 @@ HWY_INLINE float LargestOf(const float* run, size_t count) {
     top[k] = hn::Max(OrElse(LoadSome(run + c, some), lowest, some), top[k]);
   });
   const VF most = hn::Max(hn::Max(top[0], top[1]), hn::Max(top[2], top[3]));
+  // The emulated target's MaxOfLanes begins at the lowest finite number.
+  if (hn::AllTrue(DF(), hn::Eq(most, lowest))) return kNothing;
   return hn::GetLane(hn::MaxOfLanes(DF(), most));
 }
 
