@@ -54,6 +54,15 @@ inline std::vector<int32_t> RandomTokens(int64_t count, uint64_t seed, int32_t v
   return tokens;
 }
 
+// The same with any standard library, whose distributions differ: for what outlasts the program.
+inline std::vector<int32_t> TokensByRule(int64_t count, int64_t step, int64_t vocabulary) {
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<int32_t>((i * i * step + i / 3) % vocabulary));
+  }
+  return tokens;
+}
+
 // The largest difference, as a part of the largest number.
 inline double Difference(std::span<const float> a, std::span<const float> b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();

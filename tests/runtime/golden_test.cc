@@ -1,0 +1,99 @@
+// Files that were written once, tests/runtime/golden: whatever changes, they load, and give the
+// numbers that they gave then. make_golden.cc made them.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "support.h"
+
+namespace cosformer::runtime::testing {
+namespace {
+
+using nlohmann::json;
+
+std::string Bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+class Golden : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::string Path(const std::string& file = "") const {
+    return std::string(COSFORMER_GOLDEN) + "/" + GetParam() + (file.empty() ? "" : "/" + file);
+  }
+  json Expected() const { return json::parse(Bytes(Path("expected.json"))); }
+
+  // The weights are the file's own, so that what remains is the order of sums.
+  void ExpectSame(std::span<const float> logits, const json& expected) const {
+    EXPECT_LE(Difference(logits, expected.get<std::vector<float>>()), RoundingOf({}));
+  }
+};
+
+class GoldenDecoder : public Golden {};
+INSTANTIATE_TEST_SUITE_P(, GoldenDecoder, ::testing::Values("float32", "int8", "int4"));
+
+TEST_P(GoldenDecoder, GivesItsLogits) {
+  const Model model = Model::Load(Path());
+  const json expected = Expected();
+  const std::vector<int32_t> tokens = model.Encode(expected["prompt"].get<std::string>());
+  EXPECT_EQ(json(tokens), expected["prompt_tokens"]);
+  Session session(model);
+  session.Feed(tokens);
+  ExpectSame(session.Logits(), expected["prompt_logits"]);
+}
+
+TEST_P(GoldenDecoder, GoesOnWithItsSession) {
+  const json expected = Expected();
+  Session session = Session::Load(Model::Load(Path()), Path("text.session"));
+  EXPECT_EQ(json(session.position()), expected["position"]);
+  ExpectSame(session.Logits(), expected["logits"]);
+  session.Feed(expected["further_tokens"].get<std::vector<int32_t>>());
+  ExpectSame(session.Logits(), expected["further_logits"]);
+}
+
+// By the hash in the file.
+TEST_P(GoldenDecoder, KnowsTheTextOfItsSession) {
+  const Model model = Model::Load(Path());
+  Session session = Session::Load(model, Path("text.session"));
+  std::vector<int32_t> tokens = TokensByRule(session.position(), 7, model.vocabulary());
+  EXPECT_EQ(session.Edit(tokens), 0);
+  tokens.push_back(1);
+  EXPECT_EQ(session.Edit(tokens), 1);
+  tokens.resize(5);
+  EXPECT_EQ(session.Edit(tokens), 5);
+}
+
+// What is written now is what was written then. A form that is changed needs a later version, and a
+// golden session of it beside these, which stay.
+TEST_P(GoldenDecoder, IsSavedToTheBytesOfItsSession) {
+  const std::string file = Bytes(Path("text.session"));
+  uint32_t version = 0;
+  ASSERT_GE(file.size(), 12u);
+  std::memcpy(&version, file.data() + 8, sizeof(version));
+  EXPECT_EQ(version, 1u);
+  std::ostringstream saved;
+  Session::Load(Model::Load(Path()), Path("text.session")).Save(saved);
+  EXPECT_TRUE(saved.str() == file);
+}
+
+class GoldenClassifier : public Golden {};
+INSTANTIATE_TEST_SUITE_P(, GoldenClassifier, ::testing::Values("bfloat16"));
+
+TEST_P(GoldenClassifier, GivesItsProbabilities) {
+  const Model model = Model::Load(Path());
+  const json expected = Expected();
+  const std::string text = expected["prompt"];
+  EXPECT_EQ(json(model.Encode(text)), expected["prompt_tokens"]);
+  EXPECT_EQ(model.labels(), (std::vector<std::string>{"bad", "fair", "good"}));
+  std::vector<float> found(3);
+  for (const Prediction& one : model.Classify(text)) {
+    found[static_cast<size_t>(one.token)] = static_cast<float>(one.log_probability);
+  }
+  ExpectSame(found, expected["log_probabilities"]);
+}
+
+}  // namespace
+}  // namespace cosformer::runtime::testing
