@@ -266,7 +266,11 @@ void CheckSameConfig(const LinearStateConfig& expected, const LinearStateConfig&
   check("normaliser", static_cast<int>(expected.kernel.normaliser),
         static_cast<int>(given.kernel.normaliser));
   check("epsilon", expected.kernel.epsilon, given.kernel.epsilon);
-  check("endless", static_cast<int>(expected.endless), static_cast<int>(given.endless));
+  if (expected.endless != given.endless) {
+    Fail("state: ", given_name,
+         given.endless ? " is endless, but one that ends with its horizon is expected"
+                       : " ends with its horizon, but an endless one is expected");
+  }
 }
 
 void ZeroQueryPadding(const View& view, const std::vector<Span>& spans) {

@@ -100,6 +100,13 @@ void LinearState::Reset() {
   first_.assign(config_.endless ? size : 0, 0.0f);
 }
 
+bool LinearState::finite() const {
+  const auto all = [](const AlignedFloats& numbers) {
+    return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
+  };
+  return all(first_) && all(second_);
+}
+
 LinearState::Reach LinearState::NextReach() const {
   Reach reach;
   if (config_.endless) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <istream>
 #include <ostream>
 
@@ -42,6 +44,14 @@ void ForEachRow(const ConstView& view, const Row& row) {
   }
 }
 
+// Logits would be NaN from here on, and nothing would say why.
+void CheckFinite(bool finite) {
+  if (finite) return;
+  throw Error(
+      "it holds numbers that are infinite or NaN; the file is damaged, or the model's numbers were "
+      "too large when it was written");
+}
+
 SoftmaxCache LoadCache(const LayerAttention& attention, int64_t position, std::istream& in) {
   SoftmaxCache cache(CacheConfig(attention));
   const int64_t row = attention.kv_heads * attention.dim;
@@ -51,8 +61,10 @@ SoftmaxCache LoadCache(const LayerAttention& attention, int64_t position, std::i
     for (std::vector<float>* to : {&keys, &values}) {
       const auto bytes = static_cast<std::streamsize>(to->size() * sizeof(float));
       if (!in.read(reinterpret_cast<char*>(to->data()), bytes)) {
-        throw Error("session: the file ends within the keys and values of a softmax layer");
+        throw Error(
+            fmt::format("the file ends within the keys and values of token {} of {}", t, position));
       }
+      CheckFinite(std::all_of(to->begin(), to->end(), [](float x) { return std::isfinite(x); }));
     }
     cache.Append(View::Of(keys.data(), 1, 1, attention.kv_heads, attention.dim),
                  View::Of(values.data(), 1, 1, attention.kv_heads, attention.dim));
@@ -60,11 +72,12 @@ SoftmaxCache LoadCache(const LayerAttention& attention, int64_t position, std::i
   return cache;
 }
 
-void CheckPosition(const LinearState& state, int64_t position) {
-  if (state.position() == position) return;
-  throw Error(
-      fmt::format("session: a layer has seen {} tokens, the session {}; the file is damaged",
-                  state.position(), position));
+void CheckLoaded(const LinearState& state, int64_t position) {
+  if (state.position() != position) {
+    throw Error(fmt::format("it has seen {} tokens, the session {}; the file is damaged",
+                            state.position(), position));
+  }
+  CheckFinite(state.finite());
 }
 
 }  // namespace
@@ -158,7 +171,7 @@ LayerState LoadState(const LayerAttention& attention, int64_t position, std::ist
   LayerState state = attention.NewState();
   const auto load = [&](LinearState& to) {
     to = LinearState::Load(in, to.config());
-    CheckPosition(to, position);
+    CheckLoaded(to, position);
   };
   if (auto* turned = std::get_if<TurnedState>(&state)) {
     load(turned->sums);

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <istream>
@@ -82,12 +84,17 @@ void Require(bool holds, const std::string& where, const std::string& what) {
 // A header of a kind and version that can be read.
 Header ReadHeader(std::string_view bytes, const std::string& where) {
   Header header;
-  Require(bytes.size() >= sizeof(header) + sizeof(uint32_t), where,
-          fmt::format("this is no session, or it is cut off: it has {} bytes", bytes.size()));
+  constexpr size_t kLeast = sizeof(header) + sizeof(uint32_t);
+  Require(bytes.size() >= kLeast, where,
+          fmt::format("this is no session, or it is cut off: it has {} bytes, and the smallest has "
+                      "{}",
+                      bytes.size(), kLeast));
   std::memcpy(&header, bytes.data(), sizeof(header));
   Require(header.magic == kMagic, where, "this is no session: it does not begin with \"CSFSESSN\"");
-  Require(header.version >= 1 && header.version <= kVersion, where,
-          fmt::format("the session has version {}; this program reads versions up to {}",
+  Require(header.version >= 1, where, "the session has version 0, which there is not");
+  Require(header.version <= kVersion, where,
+          fmt::format("the session has version {}; this program reads versions up to {}: update "
+                      "cosformer",
                       header.version, kVersion));
   return header;
 }
@@ -98,8 +105,29 @@ std::string_view CheckedContent(std::string_view bytes, const std::string& where
   uint32_t checksum = 0;
   std::memcpy(&checksum, bytes.data() + content.size(), sizeof(checksum));
   Require(checksum == Checksum(content), where,
-          "the session is damaged or cut off: its checksum does not fit");
+          "the session is damaged or cut off: its checksum does not fit; copy the file again, or "
+          "begin another session");
   return content;
+}
+
+bool IsFingerprint(const std::array<char, 16>& field) {
+  return std::all_of(field.begin(), field.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+// What holds for the sessions of any model. The checksum is right: what is not so was made so.
+void CheckFields(const Header& header, const std::string& where) {
+  const auto require = [&](bool holds, const std::string& what) { Require(holds, where, what); };
+  require(IsFingerprint(header.model),
+          "the session's fingerprint of its model is not of 16 hexadecimal digits");
+  require(header.tokenizer == std::array<char, 16>{} || IsFingerprint(header.tokenizer),
+          "the session's fingerprint of its tokenizer is not of 16 hexadecimal digits");
+  require(
+      header.position >= 0,
+      fmt::format("the session's position is {}, which is no number of tokens", header.position));
+  require(header.width >= 0 && (header.position > 0) == (header.width > 0),
+          fmt::format("the session's position is {} and its width {}; one is 0 where the other is",
+                      header.position, header.width));
 }
 
 void CheckHeader(const Header& header, const Model& model, const std::string& where) {
@@ -107,18 +135,22 @@ void CheckHeader(const Header& header, const Model& model, const std::string& wh
   const Network& network = model.network();
   const Header expected = HeaderOf(model, {}, {});
   require(header.tokenizer == expected.tokenizer,
-          "the session was made with another tokenizer than this model's");
-  require(header.model == expected.model, "the session was made with another model than this one");
+          "the session was made with another tokenizer than this model's; give the model that it "
+          "was made with");
+  require(header.model == expected.model,
+          "the session was made with another model than this one; give the model that it was made "
+          "with");
   require(header.layers == network.attention().size(),
           fmt::format("the session has {} layers, the model {}", header.layers,
                       network.attention().size()));
-  require(header.position >= 0 && (header.position > 0) == (header.width > 0) &&
-              (header.width == 0 || header.width == network.config().width),
-          "the session's header contradicts itself; the file is damaged");
+  require(header.width == 0 || header.width == network.config().width,
+          fmt::format("the session has the width {}, the model {}", header.width,
+                      network.config().width));
   const std::optional<int64_t> limit = network.Limit();
   require(!limit || header.position <= *limit,
-          fmt::format("the session has read {} tokens, and {} {}", header.position,
-                      network.LimitReason(), limit.value_or(0)));
+          fmt::format("the session has read {} tokens, and {} {}; if it was made in endless mode, "
+                      "load the model so",
+                      header.position, network.LimitReason(), limit.value_or(0)));
 }
 
 }  // namespace
@@ -146,8 +178,10 @@ void Session::Save(const std::string& path) const {
 Session Session::Parse(Model model, std::string_view bytes, const std::string& where,
                        const SessionOptions& options) {
   const Header header = ReadHeader(bytes, where);
-  CheckHeader(header, model, where);
+  // The checksum first: a model or a tokenizer is not another one for a bit that is.
   const std::string_view content = CheckedContent(bytes, where);
+  CheckFields(header, where);
+  CheckHeader(header, model, where);
 
   Session session(std::move(model), options);
   Impl& impl = *session.impl_;
@@ -158,7 +192,13 @@ Session Session::Parse(Model model, std::string_view bytes, const std::string& w
   impl.text.last.resize(static_cast<size_t>(header.width));
   const auto last_bytes = static_cast<std::streamsize>(impl.text.last.size() * sizeof(float));
   if (!in.read(reinterpret_cast<char*>(impl.text.last.data()), last_bytes)) {
-    return fail("the session ends within its first numbers");
+    return fail("the session ends within the numbers that the next token is predicted from");
+  }
+  if (!std::all_of(impl.text.last.begin(), impl.text.last.end(),
+                   [](float x) { return std::isfinite(x); })) {
+    return fail(
+        "what the session predicts the next token from is infinite or NaN; the file is damaged, or "
+        "the model's numbers were too large when it was written");
   }
   for (size_t i = 0; i < impl.text.layers.size(); ++i) {
     try {
@@ -168,7 +208,7 @@ Session Session::Parse(Model model, std::string_view bytes, const std::string& w
     }
   }
   if (in.peek() != std::istream::traits_type::eof()) {
-    return fail("the session has bytes behind its last layer");
+    return fail("the session has bytes behind its last layer; the file is damaged");
   }
   impl.text.position = header.position;
   impl.hash = PrefixHash::Of(header.hash_low, header.hash_high);
@@ -196,6 +236,7 @@ SessionInfo ReadSessionInfo(const std::string& path) {
   const std::string_view bytes = TextOf(file);
   const Header header = ReadHeader(bytes, path);
   CheckedContent(bytes, path);
+  CheckFields(header, path);
   const auto text = [](const std::array<char, 16>& field) {
     const std::string_view all(field.data(), field.size());
     return std::string(all.substr(0, all.find('\0')));

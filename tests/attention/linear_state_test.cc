@@ -1,6 +1,8 @@
 // The streaming state: cut anywhere, forked, merged, endless, ten million tokens in.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "streams.h"
@@ -118,6 +120,32 @@ TEST(LinearStateTest, ResetForgetsEverything) {
     StepThrough(state, p, 20);
     StepThrough(state, p, 30);
     endless ? ExpectEndless(p) : ExpectStreamed(p);
+  }
+}
+
+TEST(LinearStateTest, TellsWhetherItsNumbersAreFinite) {
+  Case c = SelfAttention(30, 2);
+  c.kernel.horizon = 30;
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -HUGE_VALF}) {
+    Problem<Linear> p(c);
+    p.v.SetRow(0, 3, 0, bad);
+    LinearState state(ConfigOf(c));
+    AbsorbThrough(state, p, 0, 3);
+    EXPECT_TRUE(state.finite());
+    AbsorbThrough(state, p, 3, 1);
+    EXPECT_FALSE(state.finite());
+    AbsorbThrough(state, p, 4, 26);
+    EXPECT_FALSE(state.finite());
+    state.Reset();
+    EXPECT_TRUE(state.finite());
+    // One that forgets, forgets that too: the older of its spans at the end of its horizon.
+    LinearStateConfig config = ConfigOf(c, true);
+    config.kernel.horizon = 20;
+    LinearState endless(config);
+    AbsorbThrough(endless, p, 0, 20);
+    EXPECT_FALSE(endless.finite());
+    AbsorbThrough(endless, p, 20, 10);
+    EXPECT_TRUE(endless.finite());
   }
 }
 

@@ -2,7 +2,6 @@
 // sentence beside it, and costs no more memory than an honest file of its size may: what a file
 // claims to hold is never set aside before it is there.
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <cstring>
 #include <filesystem>
@@ -19,6 +18,7 @@
 #include "formats/tokenizer.h"
 #include "raw_file.h"
 #include "raw_model.h"
+#include "vouched.h"
 
 namespace cosformer {
 namespace {
@@ -393,16 +393,6 @@ std::string StateBytes(bool endless) {
   std::ostringstream out(std::ios::binary);
   LinearState(config).Save(out);
   return out.str();
-}
-
-// The same with its last four bytes made the checksum of the rest, so that what stands before is
-// met and not the checksum.
-std::string Vouched(std::string bytes) {
-  const size_t content = bytes.size() - 4;
-  const auto crc =
-      static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), content));
-  std::memcpy(bytes.data() + content, &crc, 4);
-  return bytes;
 }
 
 struct StateChange {

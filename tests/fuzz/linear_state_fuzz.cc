@@ -1,28 +1,20 @@
 // The state of linear attention as bytes: what was loaded is saved to the same bytes, and goes on.
-#include <zlib.h>
-
 #include <cstring>
 #include <sstream>
 #include <vector>
 
 #include "cosformer/attention.h"
 #include "fuzz.h"
+#include "vouched.h"
 
 namespace cosformer::fuzz {
 namespace {
 
+using testing::Vouched;
+
 // Where fields of the present version stand.
 constexpr size_t kEndless = 47, kHasFirst = 48, kHorizon = 57, kFirstBegin = 73, kSecondBegin = 81,
                  kNumbers = 89;
-
-// The same with its last four bytes made the checksum of the rest.
-std::string Vouched(std::string bytes) {
-  const size_t content = bytes.size() - sizeof(uint32_t);
-  const auto crc =
-      static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), content));
-  std::memcpy(bytes.data() + content, &crc, sizeof(crc));
-  return bytes;
-}
 
 std::string Saved(const LinearState& state) {
   std::ostringstream out(std::ios::binary);
