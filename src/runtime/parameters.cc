@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <new>
 #include <random>
@@ -195,6 +196,16 @@ class Reader {
                     where_, entry.name));
   }
 
+  void CheckScales(const TensorEntry& entry, const Weights& w) const {
+    const float most = w.type == WeightType::kInt8 ? 128 : 8;  // that a scale is multiplied by
+    for (const float scale : std::span(w.scales, ScaleBytes(w) / sizeof(float))) {
+      if (std::isfinite(scale * most)) continue;
+      throw Error(fmt::format(
+          "{}: \"{}\" holds the scale {}, which makes weights infinite; the file is damaged",
+          where_, entry.name, scale));
+    }
+  }
+
   void CheckAllUsed() const {
     for (const TensorEntry& entry : file_.tensors()) {
       if (used_.contains(entry.name)) continue;
@@ -297,6 +308,12 @@ std::vector<Slot> SlotsOf(const ModelConfig& config, Parameters& parameters) {
   return slots;
 }
 
+// In the file, of a vector: a gain is stored a head.
+static std::vector<int64_t> ShapeOf(const ModelConfig& config, const Slot& slot) {
+  if (slot.name.ends_with(".gain")) return {config.heads, config.head_dim};
+  return {slot.columns};
+}
+
 // The slots with the types that the file has for them: everything is checked before memory is asked
 // for.
 static std::vector<Slot> CheckedSlots(const ModelConfig& config, Reader& reader,
@@ -306,10 +323,7 @@ static std::vector<Slot> CheckedSlots(const ModelConfig& config, Reader& reader,
     const TensorEntry& entry = reader.Find(slot.name);
     if (!slot.convertible) reader.CheckFloat32(entry);
     if (slot.vector != nullptr) {
-      const int64_t size = slot.columns;
-      // A gain is stored a head.
-      if (entry.shape.size() == 2 && entry.shape[0] * entry.shape[1] == size) continue;
-      reader.CheckShape(entry, {size});
+      reader.CheckShape(entry, ShapeOf(config, slot));
       continue;
     }
     Weights& w = *slot.matrix;
@@ -360,8 +374,9 @@ Parameters ReadParameters(const ModelConfig& config, const SafetensorsFile& file
     }
     reader.Copy(entry, Data(*slot.matrix));
     if (ScaleBytes(*slot.matrix) > 0) {
-      reader.Copy(reader.Find(slot.name + kScales),
-                  reinterpret_cast<std::byte*>(Scales(*slot.matrix)));
+      const TensorEntry& scales = reader.Find(slot.name + kScales);
+      reader.Copy(scales, reinterpret_cast<std::byte*>(Scales(*slot.matrix)));
+      reader.CheckScales(scales, *slot.matrix);
     }
   }
   Finish(config, parameters, slots);
@@ -436,10 +451,8 @@ void WriteParameters(const ModelConfig& config, const Parameters& parameters,
   std::vector<TensorEntry> entries;
   for (const Slot& slot : SlotsOf(config, source)) {
     if (slot.vector != nullptr) {
-      std::vector<int64_t> shape = {slot.columns};
-      if (slot.name.ends_with(".gain")) shape = {config.heads, slot.columns / config.heads};
-      entries.push_back(
-          {slot.name, TensorType::kF32, shape, std::as_bytes(std::span(*slot.vector))});
+      entries.push_back({slot.name, TensorType::kF32, ShapeOf(config, slot),
+                         std::as_bytes(std::span(*slot.vector))});
       continue;
     }
     const Weights& w = *slot.matrix;
