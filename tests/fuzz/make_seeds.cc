@@ -15,6 +15,7 @@
 #include "formats/safetensors.h"
 #include "formats/tokenizer.h"
 #include "raw_model.h"
+#include "session_models.h"
 
 namespace cosformer {
 namespace {
@@ -86,6 +87,46 @@ void WriteStates(const std::string& folder) {
   WriteState(folder + "/folded", config, 100'000);
 }
 
+void WriteSessions(const std::string& folder) {
+  const char* names[] = {"hybrid", "turned", "endless", "rotary_hybrid", "softmax"};
+  const std::vector<runtime::Model> models = fuzz::SessionModels();
+  for (size_t i = 0; i < models.size(); ++i) {
+    runtime::Session session(models[i]);
+    if (i == 0) session.Save(folder + "/nothing_read");
+    // Past the horizon where there is an end to it.
+    session.Feed(runtime::testing::TokensByRule(i == 2 ? 47 : 3, 7, 5));
+    session.Save(folder + "/" + names[i]);
+  }
+}
+
+// A directory in one file, as model_fuzz.cc takes it apart.
+void WriteDirectory(const std::string& path, const nlohmann::json& changes, WeightType type) {
+  nlohmann::json config = {{"vocabulary", 5}, {"width", 4},  {"layers", 1},
+                           {"heads", 2},      {"hidden", 4}, {"max_length", 20}};
+  config.update(changes);
+  const ModelConfig parsed = ParseConfig(config, "seed");
+  runtime::WriteParameters(parsed, runtime::RandomParameters(parsed, type, 1), path);
+  std::ifstream file(path, std::ios::binary);
+  const std::string weights((std::istreambuf_iterator<char>(file)), {});
+  std::ofstream(path, std::ios::binary) << config.dump() << '\0' << weights;
+}
+
+void WriteDirectories(const std::string& folder) {
+  const nlohmann::json least = {{"bias", false}, {"norm", "rms"}, {"positions", "none"}};
+  WriteDirectory(folder + "/float32", least, WeightType::kFloat32);
+  WriteDirectory(folder + "/bfloat16", least, WeightType::kBFloat16);
+  WriteDirectory(folder + "/int8", least, WeightType::kInt8);
+  WriteDirectory(folder + "/int4", least, WeightType::kInt4);
+  WriteDirectory(folder + "/classifier", {{"model", "encoder"}, {"classes", 2}},
+                 WeightType::kFloat32);
+  WriteDirectory(folder + "/norm",
+                 {{"attention", {{"system", "cosformer"}, {"normaliser", "norm"}}},
+                  {"positions", "rotary"},
+                  {"norm_position", "post"},
+                  {"activation", "swiglu"}},
+                 WeightType::kFloat32);
+}
+
 }  // namespace
 }  // namespace cosformer
 
@@ -99,6 +140,8 @@ int main(int argc, char** argv) {
     cosformer::WriteTensors(corpus + "/safetensors");
     cosformer::WriteModels(corpus + "/tokenizer");
     cosformer::WriteStates(corpus + "/linear_state");
+    cosformer::WriteSessions(corpus + "/session");
+    cosformer::WriteDirectories(corpus + "/model");
   } catch (const cosformer::Error& error) {
     std::fprintf(stderr, "make_seeds: %s\n", error.what());
     return 1;
