@@ -181,6 +181,25 @@ TEST_F(CorruptModelsTest, WhoseWeightsDoNotFitAreRefused) {
   ExpectRefused("model.safetensors", load_, table);
 }
 
+// Larger matrices are copied and checked in parts.
+TEST_F(CorruptModelsTest, AreReadToTheLastNumberHoweverLargeTheyAre) {
+  const ModelConfig config = SmallConfig({{"vocabulary", 20000}});
+  WriteConfig(Path("config.json"), config);
+  const Parameters parameters = SmallParameters(config, 1);
+  WriteParameters(config, parameters, Path("model.safetensors"));
+  const Parameters read = Model::Load(folder_.string()).network().parameters();
+  const size_t bytes = 20000 * 24 * sizeof(float);
+  EXPECT_EQ(std::memcmp(read.tokens.data, parameters.tokens.data, bytes), 0);
+
+  std::filesystem::rename(Path("model.safetensors"), Path("good.safetensors"));
+  const Corrupt table[] = {
+      {"NaN as the last of 480,000 numbers",
+       Changed([&](Tensors& t) { t.Put("embeddings.tokens", bytes - 4, std::nanf("")); }),
+       "\"embeddings.tokens\" holds numbers that are infinite or NaN"},
+  };
+  ExpectRefused("model.safetensors", load_, table);
+}
+
 TEST_F(CorruptModelsTest, WhoseQuantisedWeightsDoNotFitAreRefused) {
   const std::string in = "decoder.layers.0.feed_forward.in_weight";  // [40, 24]
   const std::string scales = in + ".scales";

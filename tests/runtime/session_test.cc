@@ -158,6 +158,39 @@ TEST(SessionEdits, FeedOnlyWhatIsNew) {
   EXPECT_EQ(session.Edit(late), 50001);
 }
 
+TEST(SessionEdits, ToACheckpointFeedNothing) {
+  for (const char* attention : {"cosformer", "softmax"}) {
+    const Model model = SmallModel({{"max_length", 1000}, {"attention", attention}});
+    const std::vector<int32_t> tokens = RandomTokens(Network::kPass + 100, 1);
+    const auto prefix = std::span(tokens).first(Network::kPass);
+    Session session(model), fresh(model);
+    session.Feed(tokens);
+    fresh.Feed(prefix);
+    EXPECT_EQ(session.Edit(prefix), 0);
+    EXPECT_EQ(session.position(), Network::kPass);
+    EXPECT_EQ(session.Logits(), fresh.Logits());
+    // And from there on as if nothing else had been read.
+    EXPECT_EQ(session.Edit(tokens), 100);
+    fresh.Feed(std::span(tokens).subspan(Network::kPass));
+    EXPECT_EQ(session.Logits(), fresh.Logits());
+    // What was reset has no past.
+    session.Reset();
+    EXPECT_EQ(session.Edit(prefix), Network::kPass);
+  }
+}
+
+TEST(SessionEdits, KnowWhatWasFedInABatch) {
+  const Model model = SmallModel({{"max_length", 1000}});
+  Session one(model), other(model);
+  Session* both[] = {&one, &other};
+  std::vector<int32_t> tokens = RandomTokens(200, 1);
+  for (const int32_t token : tokens) Session::FeedBatch(both, std::vector<int32_t>{token, 5});
+  EXPECT_EQ(one.Edit(tokens), 0);
+  tokens.back() = (tokens.back() + 1) % 29;
+  EXPECT_LE(one.Edit(tokens), 64);
+  EXPECT_EQ(other.Edit(std::vector<int32_t>(200, 5)), 0);
+}
+
 TEST(SessionEdits, ThatCannotBeReadLoseNothing) {
   const Model model = SmallModel({{"max_length", 300}});
   Session session(model);
@@ -181,6 +214,18 @@ TEST(Sessions, OfLinearLayersDoNotGrow) {
     session.Save(large);
     EXPECT_EQ(session.bytes(), bytes);
     EXPECT_EQ(small.str().size(), large.str().size());
+  }
+}
+
+TEST(Sessions, KeepAsManyCheckpointsAsTheyMay) {
+  for (const int checkpoints : {0, 1, 3}) {
+    Session session(SmallModel({{"max_length", 10000}}), {.checkpoints = checkpoints});
+    for (int i = 0; i < 50; ++i) session.Feed(RandomTokens(100, 1));
+    EXPECT_EQ(session.bytes(), static_cast<size_t>(1 + checkpoints) * session.state_bytes());
+  }
+  for (const int checkpoints : {-1, 1025}) {
+    EXPECT_EQ(ErrorOf([&] { Session(SmallModel({}), {.checkpoints = checkpoints}); }),
+              "session: checkpoints is " + std::to_string(checkpoints) + "; give 0 to 1024");
   }
 }
 
@@ -223,10 +268,23 @@ TEST(Sessions, RefuseWhatMakesNoSense) {
   EXPECT_NE(ErrorOf([&] { Session::FeedBatch(mixed, tokens); }).find("one model"),
             std::string::npos);
   EXPECT_NE(ErrorOf([&] {
+              Session::FeedBatch(twice, std::span(tokens).first(1));
+            }).find("a batch of 2 sessions was given tokens for 1"),
+            std::string::npos);
+  // The second of them: the first has read nothing.
+  Session third(model);
+  Session* second_wrong[] = {&session, &third};
+  const int32_t wrong[] = {1, 29};
+  EXPECT_NE(ErrorOf([&] { Session::FeedBatch(second_wrong, wrong); }).find("token 29"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf([&] {
               Session(SmallModel({{"model", "encoder"}}));
             }).find("whole texts"),
             std::string::npos);
   EXPECT_EQ(session.position(), 0);
+  session.Feed(1);
+  other.Feed(1);
+  EXPECT_NE(ErrorOf([&] { Session::LogitsBatch(mixed); }).find("one model"), std::string::npos);
 }
 
 TEST(Sessions, OfAnotherModelAreRefused) {
