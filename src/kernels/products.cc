@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/products.cc"
@@ -31,7 +32,7 @@ namespace cosformer {
 // of an L1 cache.
 inline constexpr size_t kDepth = 512;
 // Rows of W that pass by a block of x: 256 KiB for a part, of an L2 cache.
-inline constexpr size_t kPanel = 128;
+inline constexpr size_t kPanel = 256;
 
 struct Problem {
   const float* x;
@@ -158,8 +159,8 @@ HWY_INLINE void StoreFour(const Four& x, float* to) { std::copy_n(x.s, 4, to); }
 HWY_INLINE Four AddFour(const Four& a, const Four& b) {
   return {{a.s[0] + b.s[0], a.s[1] + b.s[1], a.s[2] + b.s[2], a.s[3] + b.s[3]}};
 }
-HWY_INLINE Four SumsOfLanes(const VF* v) {
-  return {{hn::GetLane(v[0]), hn::GetLane(v[1]), hn::GetLane(v[2]), hn::GetLane(v[3])}};
+HWY_INLINE Four SumsOfLanes(VF a, VF b, VF c, VF d) {
+  return {{hn::GetLane(a), hn::GetLane(b), hn::GetLane(c), hn::GetLane(d)}};
 }
 #else
 using D4 = hn::FixedTag<float, 4>;
@@ -179,21 +180,33 @@ HWY_INLINE Four SumOfBlocks(D d, V blocks) {
   }
 }
 
-// The sums of the lanes of v[0] to v[3], each taken in the same order.
-HWY_INLINE Four SumsOfLanes(const VF* v) {
+// The sums of the lanes of each, all taken in the same order.
+HWY_INLINE Four SumsOfLanes(VF a, VF b, VF c, VF d) {
   const DF df;
-  const auto pair = [&](VF a, VF b) HWY_ATTR {
-    return hn::Add(hn::InterleaveLower(df, a, b), hn::InterleaveUpper(df, a, b));
+  const auto pair = [&](VF x, VF y) HWY_ATTR {
+    return hn::Add(hn::InterleaveLower(df, x, y), hn::InterleaveUpper(df, x, y));
   };
   const hn::RepartitionToWide<DF> d64;
-  const auto low = hn::BitCast(d64, pair(v[0], v[1]));
-  const auto high = hn::BitCast(d64, pair(v[2], v[3]));
-  // In every block of four lanes: what v[0] to v[3] have there.
+  const auto low = hn::BitCast(d64, pair(a, b));
+  const auto high = hn::BitCast(d64, pair(c, d));
+  // In every block of four lanes: what a to d have there.
   const VF blocks = hn::Add(hn::BitCast(df, hn::InterleaveLower(d64, low, high)),
                             hn::BitCast(df, hn::InterleaveUpper(d64, low, high)));
   return SumOfBlocks(df, blocks);
 }
 #endif
+
+#undef TILE_ATTR
+#define TILE_ATTR HWY_ATTR __attribute__((always_inline))
+
+// Calls body(i) for i = 0 to n - 1, each a constant: arrays that they index can be registers.
+template <size_t n, class Body>
+HWY_INLINE void Each(const Body& body) {
+  [&]<size_t... i>(std::index_sequence<i...>) TILE_ATTR {
+    (body(std::integral_constant<size_t, i>()), ...);
+  }
+  (std::make_index_sequence<n>());
+}
 
 // One tile of y and the part of the rows that is summed into it.
 struct Place {
@@ -206,23 +219,24 @@ struct Place {
 
 // y += x[m] . w[n], with the bias in the first part of the rows. x is where the part begins, in w
 // it begins at w_begin. ahead: bytes from a row of W to the one to be fetched in passing, since the
-// hardware's own prefetching ends with the page; 0: none.
+// hardware's own prefetching ends with the page; 0: none. kStride: x_stride where it is known, so
+// that rows of x need no pointers of their own; 0: it is not.
 // A call of its own: some hundred cycles and more, and one copy of it is enough to compile.
-template <size_t kM, size_t kN, class Row>
+template <size_t kM, size_t kN, size_t kStride, class Row>
 HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RESTRICT x,
                           size_t x_stride, const Row* w, size_t w_begin, size_t ahead) {
+  if (kStride != 0) x_stride = kStride;
   if (w_begin % kDepth != 0) __builtin_unreachable();  // groups begin where the loop's steps do
   VF sum[kM][kN];
-  for (auto& row : sum) {
-    for (VF& s : row) s = hn::Zero(DF());
-  }
-  const auto add = [&](size_t i, auto some) HWY_ATTR {
+  Each<kM>([&](auto m)
+               TILE_ATTR { Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::Zero(DF()); }); });
+  const auto add = [&](size_t i, auto some) TILE_ATTR {
     VF wv[kN];
-    for (size_t n = 0; n < kN; ++n) wv[n] = w[n].Load(w_begin + i, some);
-    for (size_t m = 0; m < kM; ++m) {
+    Each<kN>([&](auto n) TILE_ATTR { wv[n] = w[n].Load(w_begin + i, some); });
+    Each<kM>([&](auto m) TILE_ATTR {
       const VF xv = LoadSome(x + m * x_stride + i, some);
-      for (size_t n = 0; n < kN; ++n) sum[m][n] = hn::MulAdd(xv, wv[n], sum[m][n]);
-    }
+      Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::MulAdd(xv, wv[n], sum[m][n]); });
+    });
   };
   size_t i = 0;
   for (; i + Row::kLine <= at.depth; i += Row::kLine) {
@@ -236,25 +250,23 @@ HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RE
   for (; i + kLanes <= at.depth; i += kLanes) add(i, Whole());
   if (i < at.depth) add(i, Part{at.depth - i});
 
-    // Unrolled, or the sums would go through memory.
-#pragma GCC unroll 6
-  for (size_t m = 0; m < kM; ++m) {
+  Each<kM>([&](auto m) TILE_ATTR {
     float* to = p.y + (at.row + m) * p.y_stride + at.column;
     const float* before = at.begin > 0 ? to : p.bias != nullptr ? p.bias + at.column : nullptr;
-#pragma GCC unroll 2
-    for (size_t n = 0; n < kN; n += 4) {
-      const Four sums = SumsOfLanes(sum[m] + n);
+    Each<kN / 4>([&](auto quarter) TILE_ATTR {
+      constexpr size_t n = 4 * quarter;
+      const Four sums = SumsOfLanes(sum[m][n], sum[m][n + 1], sum[m][n + 2], sum[m][n + 3]);
       if (n + 4 <= at.count) {
         StoreFour(before != nullptr ? AddFour(LoadFour(before + n), sums) : sums, to + n);
-        continue;
+        return;
       }
       float some[4];
       StoreFour(sums, some);
       for (size_t c = n; c < at.count; ++c) {
         to[c] = before != nullptr ? before[c] + some[c - n] : some[c - n];
       }
-    }
-  }
+    });
+  });
 }
 
 // kM rows of x: W is read once, and decoded in passing.
@@ -268,8 +280,8 @@ void Few(const Problem& p, size_t begin, size_t end) {
     Row w[kN];
     for (size_t n = 0; n < kN; ++n) w[n].Begin(p.weights, column + std::min(n, count - 1));
     for (size_t k = 0; k < columns; k += kDepth) {
-      OneTile<kM, kN>(p, {0, column, count, k, std::min(kDepth, columns - k)}, p.x + k, p.x_stride,
-                      w, k, ahead);
+      OneTile<kM, kN, 0>(p, {0, column, count, k, std::min(kDepth, columns - k)}, p.x + k,
+                         p.x_stride, w, k, ahead);
     }
   }
 }
@@ -279,7 +291,7 @@ template <size_t kM>
 void DownRows(const Problem& p, Place at, size_t rows, const float* x, const FloatRow* w,
               size_t ahead) {
   for (; rows >= kM; rows -= kM, at.row += kM, x += kM * kDepth, ahead = 0) {
-    OneTile<kM, kColumns>(p, at, x, kDepth, w, 0, ahead);
+    OneTile<kM, kColumns, kDepth>(p, at, x, kDepth, w, 0, ahead);
   }
   if constexpr (kM > 1) {
     if (rows > 0) DownRows<kM - 1>(p, at, rows, x, w, ahead);
@@ -294,9 +306,10 @@ void Many(const Problem& p, size_t begin, size_t end, size_t next) {
   HWY_ALIGN float block[kBlock * kDepth];
   const DF df;
   const auto columns = static_cast<size_t>(p.weights.columns);
-  // Float rows of one part lie close together already. Longer ones, a multiple of 4 KiB apart,
-  // would share their places in the cache, as would the rows of x.
+  // Rows of one part lie close together already. Longer ones, a multiple of 4 KiB apart, would
+  // share their places in the cache.
   const bool as_it_is = std::is_same_v<Row, FloatRow> && columns <= kDepth;
+  const bool x_as_it_is = p.x_stride == kDepth;
   for (size_t k = 0; k < columns; k += kDepth) {
     const size_t depth = std::min(kDepth, columns - k);
     for (size_t n = begin; !as_it_is && n < end; ++n) {
@@ -308,10 +321,10 @@ void Many(const Problem& p, size_t begin, size_t end, size_t next) {
     }
     for (size_t row = 0; row < p.rows; row += kBlock) {
       const size_t rows = std::min(kBlock, p.rows - row);
-      for (size_t m = 0; m < rows; ++m) {
-        const float* from = p.x + (row + m) * p.x_stride + k;
+      const float* x = p.x + row * p.x_stride + k;
+      for (size_t m = 0; !x_as_it_is && m < rows; ++m) {
         ForVectors(depth, [&](size_t i, auto some) HWY_ATTR {
-          hn::Store(LoadSome(from + i, some), df, block + m * kDepth + i);
+          hn::Store(LoadSome(x + m * p.x_stride + i, some), df, block + m * kDepth + i);
         });
       }
       const size_t ahead = as_it_is && row == 0 ? next : 0;
@@ -326,7 +339,7 @@ void Many(const Problem& p, size_t begin, size_t end, size_t next) {
             w[n].data = panel + (at - begin) * kDepth;
           }
         }
-        DownRows<kRows>(p, {row, column, count, k, depth}, rows, block, w, ahead);
+        DownRows<kRows>(p, {row, column, count, k, depth}, rows, x_as_it_is ? x : block, w, ahead);
       }
     }
   }
