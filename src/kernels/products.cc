@@ -31,7 +31,7 @@ namespace cosformer {
 // A row is summed in parts of so many numbers: 12 rows of x and 4 of W fill 32 of the 48 or 32 KiB
 // of an L1 cache.
 inline constexpr size_t kDepth = 512;
-// Rows of W that pass by a block of x: 256 KiB for a part, of an L2 cache.
+// Rows of W that pass by a block of x: 512 KiB for a part, of an L2 cache.
 inline constexpr size_t kPanel = 256;
 
 struct Problem {
@@ -171,7 +171,7 @@ HWY_INLINE Four AddFour(Four a, Four b) { return hn::Add(a, b); }
 
 // The sum of a vector's blocks of four lanes.
 template <class D, class V>
-HWY_INLINE Four SumOfBlocks(D d, V blocks) {
+HWY_INLINE Four SumOfBlocks(D, V blocks) {
   if constexpr (MaxLanes(D()) == 4) {
     return blocks;
   } else {
