@@ -57,6 +57,9 @@ class Tensors {
 
 class CorruptModelsTest : public CorruptFilesTest {
  protected:
+  // Weights begin at a multiple of 2 MiB: for so many, twice that is set aside.
+  CorruptModelsTest() { least_ += int64_t{4} << 20; }
+
   const Reader load_ = [this](const std::string&) { Model::Load(folder_.string()); };
 
   void WriteWeights(WeightType type) {

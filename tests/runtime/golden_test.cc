@@ -54,6 +54,17 @@ TEST_P(GoldenDecoder, GoesOnWithItsSession) {
   ExpectSame(session.Logits(), expected["further_logits"]);
 }
 
+TEST_P(GoldenDecoder, IsDescribedAsItIsLoaded) {
+  const Model model = Model::Load(Path());
+  const ParametersInfo info =
+      DescribeParameters(model.network().config(), SafetensorsFile::Open(Path("model.safetensors")),
+                         "model.safetensors");
+  EXPECT_EQ(Name(info.type), GetParam());
+  EXPECT_EQ(info.count, model.parameters());
+  EXPECT_EQ(info.bytes, model.weight_bytes());
+  EXPECT_EQ(info.fingerprint, model.network().parameters().fingerprint);
+}
+
 // By the hash in the file.
 TEST_P(GoldenDecoder, KnowsTheTextOfItsSession) {
   const Model model = Model::Load(Path());

@@ -74,6 +74,16 @@ class NaiveNetwork {
     return Stack(x);
   }
 
+  // The queries, keys and values of a layer, as they are projected.
+  Rows Projected(std::span<const int32_t> tokens, size_t layer) const {
+    NaiveNetwork beginning = *this;
+    beginning.layers_.resize(layer + 1);
+    Rows projected;
+    beginning.projected_ = &projected;
+    beginning.Hidden(tokens);
+    return projected;
+  }
+
   // [tokens, vocabulary], one after the other.
   std::vector<float> Logits(std::span<const int32_t> tokens) const {
     std::vector<float> logits;
@@ -281,6 +291,7 @@ class NaiveNetwork {
   Rows Attention(size_t layer, const std::string& name, const Rows& x) const {
     Rows qkv, out;
     for (const Row& row : x) qkv.push_back(Product(name + "in_weight", name + "in_bias", row));
+    if (projected_ != nullptr) *projected_ = qkv;
     const Row* gain = Vector(name + "system.gain");
     for (size_t i = 0; i < x.size(); ++i) {
       Row all;
@@ -356,6 +367,7 @@ class NaiveNetwork {
   ModelConfig config_;
   std::vector<Layer> layers_;
   std::map<std::string, Rows> tensors_;
+  Rows* projected_ = nullptr;  // where to leave those of the last layer
 };
 
 }  // namespace cosformer::runtime::testing

@@ -53,9 +53,43 @@ TEST_P(EveryNetwork, HasThemAsAnEncoderToo) {
       << config;
 }
 
+TEST_P(EveryNetwork, ShowsTheQueriesAndKeysOfItsLayers) {
+  const Model model = SmallModel(GetParam());
+  const ModelConfig& config = model.network().config();
+  const std::vector<int32_t> tokens = RandomTokens(20, 3);
+  for (size_t layer = 0; layer < config.attention.size(); ++layer) {
+    std::vector<float> q, k;
+    for (const NaiveNetwork::Row& row : NaiveNetwork(model).Projected(tokens, layer)) {
+      const auto keys = row.begin() + config.heads * config.head_dim;
+      q.insert(q.end(), row.begin(), keys);
+      k.insert(k.end(), keys, keys + config.kv_heads * config.head_dim);
+    }
+    const Network::QueriesAndKeys found = model.network().QueriesAndKeysOf(tokens, layer);
+    EXPECT_EQ(found.length, 20);
+    EXPECT_LE(Difference(found.q, q), RoundingOf(GetParam())) << GetParam() << layer;
+    EXPECT_LE(Difference(found.k, k), RoundingOf(GetParam())) << GetParam() << layer;
+  }
+}
+
+// Sums of weights of both signs, many of them closer to zero than epsilon lets them be.
+TEST(Networks, KeepNormalisersAwayFromZeroOnTheirSideOfIt) {
+  for (const char* positions : {"none", "rotary"}) {
+    const json config = {
+        {"attention", {{"system", "leaky-relu"}, {"slope", 0.9}, {"epsilon", 0.5}}},
+        {"positions", positions}};
+    const Model model = SmallModel(config);
+    const std::vector<int32_t> tokens = RandomTokens(30, 2);
+    const std::vector<float> expected = NaiveNetwork(model).Logits(tokens);
+    EXPECT_LE(Difference(Streamed(model, tokens, 20), expected), RoundingOf(config)) << positions;
+    EXPECT_LE(Difference(Encoded(model, tokens), expected), RoundingOf(config)) << positions;
+  }
+}
+
 TEST(Networks, GoOnPastTheirHorizonsByTheRuleOfEndlessMode) {
-  const json systems[] = {
-      "cosformer", {{"system", "cosformer"}, {"normaliser", "norm"}}, {"cosformer", "softmax"}};
+  const json systems[] = {"cosformer",
+                          {{"system", "cosformer"}, {"normaliser", "norm"}},
+                          {"cosformer", "softmax"},
+                          {"linear", "cosformer"}};
   for (const json& system : systems) {
     for (const char* positions : {"none", "rotary", "sinusoidal"}) {
       const json config = {{"max_length", 24}, {"attention", system}, {"positions", positions}};
@@ -71,15 +105,48 @@ TEST(Networks, GoOnPastTheirHorizonsByTheRuleOfEndlessMode) {
   }
 }
 
-// A part of a text that is longer than what is computed at once.
+// Texts that are longer than what is computed at once, alone and where one pass ends within the
+// second of several.
 TEST(Networks, TakeLongTextsInPasses) {
   const json config = {
       {"attention", {"cosformer", "softmax"}}, {"max_length", 600}, {"positions", "sinusoidal"}};
   const Model model = SmallModel(config);
   const std::vector<int32_t> tokens = RandomTokens(Network::kPass + 70, 5);
-  EXPECT_LE(
-      Difference(Streamed(model, tokens, tokens.size() - 2), NaiveNetwork(model).Logits(tokens)),
-      RoundingOf(config));
+  const std::vector<float> expected = NaiveNetwork(model).Logits(tokens);
+  const auto last = [&](size_t length) {
+    return std::span(expected).subspan(length * 29 - 29, 29);
+  };
+  // Without checkpoints the whole text goes to the network in one call.
+  for (const int checkpoints : {0, 4}) {
+    Session session(model, {.checkpoints = checkpoints});
+    EXPECT_LE(Difference(session.FeedAll(tokens), expected), RoundingOf(config)) << checkpoints;
+    EXPECT_LE(Difference(session.Logits(), last(tokens.size())), RoundingOf(config));
+  }
+  std::vector<Session> sessions(3, Session(model));
+  const std::vector<std::span<const int32_t>> texts = {
+      std::span(tokens).first(400), std::span(tokens), std::span(tokens).first(30)};
+  Session* batch[] = {&sessions[0], &sessions[1], &sessions[2]};
+  Session::FeedBatch(batch, texts);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_LE(Difference(sessions[i].Logits(), last(texts[i].size())), RoundingOf(config)) << i;
+  }
+}
+
+TEST(Networks, EndWhereTheFirstOfTheirLayersDoes) {
+  const auto horizon = [](int64_t tokens) {
+    return json{{"system", "cosformer"}, {"horizon", tokens}};
+  };
+  for (const json& attention : {json{horizon(30), horizon(50)}, json{horizon(50), horizon(30)},
+                                json{"softmax", horizon(30)}}) {
+    EXPECT_EQ(SmallModel({{"attention", attention}}).max_tokens(), 30) << attention;
+  }
+  // Where positions end no later, they are what has to change.
+  const Model learned = SmallModel({{"positions", "learned"}});
+  EXPECT_EQ(learned.max_tokens(), 96);
+  EXPECT_EQ(learned.network().LimitReason(), std::string("its learned positions end at"));
+  const Model shorter = SmallModel({{"positions", "learned"}, {"attention", horizon(95)}});
+  EXPECT_EQ(shorter.max_tokens(), 95);
+  EXPECT_EQ(shorter.network().LimitReason(), std::string("the horizon of its re-weighting is"));
 }
 
 TEST(Networks, ClassifyByEveryPool) {
@@ -147,6 +214,17 @@ TEST(Networks, ClassifyImagesOfPixelsAndPatches) {
   }
 }
 
+TEST(Networks, HaveNoBiasInNormsOfRootMeanSquares) {
+  const ModelConfig config = SmallConfig({{"norm", "rms"}});
+  Parameters parameters;
+  size_t biases = 0;
+  for (const Slot& slot : SlotsOf(config, parameters)) {
+    EXPECT_FALSE(slot.name.ends_with("norm.bias")) << slot.name;
+    biases += slot.name.ends_with("_bias") ? 1 : 0;
+  }
+  EXPECT_EQ(biases, 4u * 2 + 1);
+}
+
 class EveryWeightType : public ::testing::TestWithParam<WeightType> {};
 INSTANTIATE_TEST_SUITE_P(, EveryWeightType,
                          ::testing::Values(WeightType::kFloat32, WeightType::kBFloat16,
@@ -161,6 +239,7 @@ ModelConfig Quantisable(int64_t width) {
                       {"head_dim", 10},
                       {"hidden", width + 40},
                       {"attention", {"cosformer", "softmax"}},
+                      {"positions", "learned"},  // float32, whatever the type
                       {"tied_embeddings", false}});
 }
 

@@ -136,6 +136,8 @@ TEST_P(EveryDecoder, ReturnsToTheLastSharedPrefixOfAnEditedText) {
     Session fresh(model);
     fresh.Feed(tokens);
     ASSERT_LE(Difference(session.Logits(), fresh.Logits()), RoundingOf(GetParam())) << GetParam();
+    // What it now has read is this text.
+    ASSERT_EQ(session.Edit(tokens), 0);
   }
 }
 
@@ -176,6 +178,23 @@ TEST(SessionEdits, ToACheckpointFeedNothing) {
     // What was reset has no past.
     session.Reset();
     EXPECT_EQ(session.Edit(prefix), Network::kPass);
+    EXPECT_EQ(session.Edit(prefix), 0);
+  }
+}
+
+// The checkpoints of a text that was given up are given up: a cache has the other's keys by then.
+TEST(SessionEdits, BackToAFormerTextReadItAgain) {
+  const Model model = SmallModel({{"max_length", 1000}, {"attention", {"cosformer", "softmax"}}});
+  const std::vector<int32_t> first = RandomTokens(700, 1), second = RandomTokens(900, 2);
+  Session expected(model);
+  expected.Feed(first);
+  for (const bool reset : {false, true}) {
+    Session session(model);
+    session.Feed(first);
+    if (reset) session.Reset();
+    EXPECT_EQ(session.Edit(second), 900);
+    EXPECT_EQ(session.Edit(first), 700);
+    EXPECT_EQ(session.Logits(), expected.Logits());
   }
 }
 
@@ -285,6 +304,14 @@ TEST(Sessions, RefuseWhatMakesNoSense) {
   session.Feed(1);
   other.Feed(1);
   EXPECT_NE(ErrorOf([&] { Session::LogitsBatch(mixed); }).find("one model"), std::string::npos);
+}
+
+TEST(Sessions, ReadNothingOfATextThatTheyCannotReadToItsEnd) {
+  Session session(SmallModel({{"max_length", 1000}}));
+  std::vector<int32_t> tokens = RandomTokens(2 * Network::kPass - 100, 1);
+  tokens.back() = 29;
+  EXPECT_NE(ErrorOf([&] { session.Feed(tokens); }), "");
+  EXPECT_EQ(session.position(), 0);
 }
 
 TEST(Sessions, OfAnotherModelAreRefused) {

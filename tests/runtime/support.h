@@ -106,6 +106,9 @@ inline std::vector<nlohmann::json> DecoderConfigs() {
   configs.push_back({{"attention", {{"system", "cosformer-identity"}, {"normaliser", "norm"}}}});
   configs.push_back(
       {{"attention", {{"system", "cosformer"}, {"horizon", 2500}, {"epsilon", 1e-3}}}});
+  configs.push_back(
+      {{"attention", {{"system", "leaky-relu"}, {"slope", 0.2}}}, {"positions", "rotary"}});
+  configs.push_back({{"attention", {{"system", "cosformer-leaky-relu"}, {"slope", 0.2}}}});
   configs.push_back({{"attention", {"cosformer", "softmax"}}});
   configs.push_back({{"attention", {"softmax", "linear", "cosformer"}}, {"layers", 3}});
   configs.push_back({{"positions", "learned"}});
@@ -113,6 +116,7 @@ inline std::vector<nlohmann::json> DecoderConfigs() {
   configs.push_back({{"kv_heads", 2}});
   configs.push_back({{"kv_heads", 1}, {"attention", "softmax"}, {"positions", "rotary"}});
   configs.push_back({{"norm", "rms"}, {"activation", "swiglu"}, {"bias", false}});
+  configs.push_back({{"norm_epsilon", 0.05}});
   configs.push_back({{"norm_position", "post"}, {"activation", "relu"}});
   configs.push_back({{"norm_position", "post"}, {"norm", "rms"}, {"tied_embeddings", false}});
   configs.push_back({{"tied_embeddings", false}, {"bias", false}, {"layers", 1}});
