@@ -106,9 +106,12 @@ inline std::vector<nlohmann::json> DecoderConfigs() {
   configs.push_back({{"attention", {{"system", "cosformer-identity"}, {"normaliser", "norm"}}}});
   configs.push_back(
       {{"attention", {{"system", "cosformer"}, {"horizon", 2500}, {"epsilon", 1e-3}}}});
-  configs.push_back(
-      {{"attention", {{"system", "leaky-relu"}, {"slope", 0.2}}}, {"positions", "rotary"}});
-  configs.push_back({{"attention", {{"system", "cosformer-leaky-relu"}, {"slope", 0.2}}}});
+  // A slope below zero, so that no feature is: weights of both signs would cancel.
+  for (const char* system : {"leaky-relu", "cosformer-leaky-relu"}) {
+    const json slope = {{"system", system}, {"slope", -0.3}};
+    configs.push_back({{"attention", slope}});
+    configs.push_back({{"attention", slope}, {"positions", "rotary"}});
+  }
   configs.push_back({{"attention", {"cosformer", "softmax"}}});
   configs.push_back({{"attention", {"softmax", "linear", "cosformer"}}, {"layers", 3}});
   configs.push_back({{"positions", "learned"}});
