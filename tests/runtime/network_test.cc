@@ -149,6 +149,25 @@ TEST(Networks, EndWhereTheFirstOfTheirLayersDoes) {
   EXPECT_EQ(shorter.network().LimitReason(), std::string("the horizon of its re-weighting is"));
 }
 
+// As a pass leaves them in which memory ran out.
+TEST(Networks, RefuseATextOfWhichTheirLayersHaveSeenDifferentParts) {
+  const Model model = SmallModel({});
+  const Network& network = model.network();
+  TextState text = network.NewText();
+  const std::vector<int32_t> tokens = RandomTokens(5, 1);
+  const Turn turn{&text, tokens};
+  network.Advance({&turn, 1});
+  text.layers[1] = network.attention()[1].NewState();
+  const std::vector<float> last = text.last;
+  EXPECT_EQ(ErrorOf([&] {
+              network.Advance({&turn, 1});
+            }),
+            "session: an earlier pass failed half way, and its layers disagree about the text; "
+            "begin another session");
+  EXPECT_EQ(text.position, 5);
+  EXPECT_EQ(text.last, last);
+}
+
 TEST(Networks, ClassifyByEveryPool) {
   for (const char* pool : {"mean", "first", "last"}) {
     const Model model = SmallModel({{"model", "encoder"}, {"classes", 3}, {"pool", pool}});

@@ -185,16 +185,22 @@ TEST(SessionEdits, ToACheckpointFeedNothing) {
 // The checkpoints of a text that was given up are given up: a cache has the other's keys by then.
 TEST(SessionEdits, BackToAFormerTextReadItAgain) {
   const Model model = SmallModel({{"max_length", 1000}, {"attention", {"cosformer", "softmax"}}});
-  const std::vector<int32_t> first = RandomTokens(700, 1), second = RandomTokens(900, 2);
+  const std::vector<int32_t> first = RandomTokens(700, 1);
   Session expected(model);
   expected.Feed(first);
-  for (const bool reset : {false, true}) {
-    Session session(model);
-    session.Feed(first);
-    if (reset) session.Reset();
-    EXPECT_EQ(session.Edit(second), 900);
-    EXPECT_EQ(session.Edit(first), 700);
-    EXPECT_EQ(session.Logits(), expected.Logits());
+  for (const size_t shared : {size_t{0}, size_t{600}}) {
+    // Past the last checkpoint of the first text, which lies at its end.
+    std::vector<int32_t> second = RandomTokens(900, 2);
+    std::copy_n(first.begin(), shared, second.begin());
+    const int64_t kept = shared == 0 ? 0 : Network::kPass;
+    for (const bool reset : {false, true}) {
+      Session session(model);
+      session.Feed(first);
+      if (reset) session.Reset();
+      EXPECT_EQ(session.Edit(second), reset ? 900 : 900 - kept);
+      EXPECT_EQ(session.Edit(first), 700 - kept);
+      EXPECT_LE(Difference(session.Logits(), expected.Logits()), RoundingOf({})) << shared;
+    }
   }
 }
 
