@@ -12,6 +12,9 @@ void AddGenerate(CLI::App& app);
 void AddInspect(CLI::App& app);
 void AddPlot(CLI::App& app);
 void AddQuantize(CLI::App& app);
+// `code` is what the program is to end with, unless something fails: 128 and the signal that
+// stopped it.
+void AddReproduce(CLI::App& app, int& code);
 void AddScore(CLI::App& app);
 // Hands the command line of train and eval, as it stands, to cosformer-train.
 void AddTrainingElsewhere(CLI::App& app, char** argv);

@@ -18,6 +18,7 @@ Examples
   cosformer inspect runs/lm-cosformer
   cosformer score runs/lm-cosformer "A text that it may find likely"
   cosformer quantize runs/lm-cosformer lm-int8 --weights int8 --text held-out.txt
+  cosformer reproduce efficiency --systems softmax,cosformer --budget 10m
   cosformer bench attention --lengths 512,4096 --plot attention.svg)");
   cosformer::cli::AddTrainingElsewhere(app, argv);
   cosformer::cli::AddData(app);
@@ -26,10 +27,13 @@ Examples
   cosformer::cli::AddInspect(app);
   cosformer::cli::AddPlot(app);
   cosformer::cli::AddQuantize(app);
+  int code = 0;
+  cosformer::cli::AddReproduce(app, code);
   cosformer::cli::AddScore(app);
   CLI::App* bench = cosformer::cli::AddBench(app);
   cosformer::cli::AddAttentionBench(*bench);
   cosformer::cli::AddGenerateBench(*bench);
   cosformer::cli::AddModelBenchElsewhere(*bench, argv);
-  return cosformer::cli::RunProgram(app, argc, argv);
+  const int failed = cosformer::cli::RunProgram(app, argc, argv);
+  return failed != 0 ? failed : code;
 }

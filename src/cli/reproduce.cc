@@ -1,0 +1,192 @@
+// `cosformer reproduce`: the experiments of the paper, options in, a report out.
+#include "reproduce/reproduce.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/machine.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/table.h"
+#include "cosformer/error.h"
+#include "report/units.h"
+#include "reproduce/budget.h"
+
+namespace cosformer::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDescription =
+    R"(Runs an experiment of the cosFormer paper on this machine, and sets it beside the published figures.
+
+What was done before is not done again: stop it when you like, the same command goes on. It ends in
+DIR/report.html and report.md for people, report.json for programs.)";
+
+std::string Footer() {
+  std::string text = "\nExperiments\n";
+  for (const reproduce::Experiment& experiment : reproduce::Experiments()) {
+    text += fmt::format("  {:<16}{}\n", experiment.name, experiment.summary);
+  }
+  text += "\nWhat is looked for under --data; a set that is not there is said, and not run\n";
+  for (const reproduce::Experiment& experiment : reproduce::Experiments()) {
+    if (experiment.needs.empty()) continue;
+    text += fmt::format("  {:<16}{}\n", experiment.name, experiment.needs);
+  }
+  text += R"(
+Examples
+  cosformer reproduce efficiency --systems softmax,cosformer,performer --memory 8G
+  cosformer reproduce lra --data sets --tasks text,image --budget 2h
+  cosformer reproduce language-model --data sets --seeds 1,2,3
+  cosformer reproduce efficiency --report-only --json -)";
+  return text;
+}
+
+struct Arguments {
+  std::string name;
+  bool list = false;
+  std::string out;
+  reproduce::Request request;
+  std::string memory;
+  std::string budget;
+  bool retry = false;
+  bool report_only = false;
+  bool dry_run = false;
+  std::string json;
+};
+
+std::string ListText() {
+  std::vector<std::vector<std::string>> rows = {{"experiment", "", "tasks", "systems"}};
+  for (const reproduce::Experiment& experiment : reproduce::Experiments()) {
+    rows.push_back({experiment.name, experiment.summary,
+                    fmt::format("{}", fmt::join(experiment.tasks, ",")),
+                    fmt::format("{}", fmt::join(experiment.systems, ","))});
+  }
+  return TableText(rows, "llll");
+}
+
+int64_t MachineMemory() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::string MachineText(int threads) {
+  const bench::Machine machine = bench::DescribeMachine({1}, 1, 0.01);
+  return fmt::format("{}, {}, {} of {} cores, {} of memory", machine.cpu, machine.target,
+                     threads > 0 ? threads : machine.threads, machine.threads,
+                     report::FormatBytes(static_cast<double>(MachineMemory())));
+}
+
+// Nine tenths of the machine's: a process that wants more is told so, and the system need not
+// choose one to kill.
+int64_t MemoryLimit(const std::string& memory) {
+  return memory.empty() ? MachineMemory() / 10 * 9 : reproduce::ParseBytes(memory, "--memory");
+}
+
+int Run(const Arguments& arguments) {
+  if (arguments.list) {
+    if (!arguments.name.empty()) throw Error("--list lists all experiments: leave the name out");
+    PrintResults(ListText(), "", "");
+    return 0;
+  }
+  if (arguments.name.empty()) {
+    throw Error("which experiment? cosformer reproduce --list shows them");
+  }
+  if (arguments.report_only && arguments.dry_run) {
+    throw Error("--report-only and --dry-run are both given: choose one");
+  }
+  const reproduce::Experiment& experiment = reproduce::FindExperiment(arguments.name);
+  reproduce::Request asked = arguments.request;
+  if (!asked.data.empty() && !fs::is_directory(asked.data)) {
+    throw Error(
+        fmt::format("--data is \"{}\", which is no directory: give the one that holds the "
+                    "sets, a folder each",
+                    asked.data));
+  }
+  if (!asked.data.empty()) asked.data = fs::canonical(asked.data).string();
+  UseThreads(asked.threads);  // which checks the number
+  if (!arguments.memory.empty()) asked.memory = MemoryLimit(arguments.memory);
+  reproduce::RunOptions options;
+  options.budget =
+      arguments.budget.empty() ? 0 : reproduce::ParseDuration(arguments.budget, "--budget");
+  asked.by_time = options.budget > 0;
+  const reproduce::Request request = Complete(experiment, asked);
+  CheckJsonOutput(arguments.json);
+  options.program = fs::read_symlink("/proc/self/exe").string();
+  options.out = fs::absolute(arguments.out.empty() ? "reproduce/" + experiment.name : arguments.out)
+                    .lexically_normal()
+                    .string();
+  options.memory = MemoryLimit(arguments.memory);
+  options.threads = request.threads;
+  options.retry = arguments.retry;
+  options.version = COSFORMER_VERSION;
+  options.machine = MachineText(request.threads);
+  if (arguments.dry_run) {
+    PrintResults(DryRun(experiment, request, options), "", "");
+    return 0;
+  }
+  const reproduce::Outcome outcome = arguments.report_only
+                                         ? ReportOnly(experiment, request, options)
+                                         : Reproduce(experiment, request, options);
+  PrintResults(outcome.text, outcome.json, arguments.json);
+  return outcome.run.signal != 0 ? 128 + outcome.run.signal : 0;
+}
+
+}  // namespace
+
+void AddReproduce(CLI::App& app, int& code) {
+  CLI::App* command = app.add_subcommand("reproduce", kDescription);
+  command->footer(Footer());
+  command->get_formatter()->column_width(30);
+  command->option_defaults()->always_capture_default();
+  const auto arguments = std::make_shared<Arguments>();
+  reproduce::Request& request = arguments->request;
+  command->add_option("NAME", arguments->name, "The experiment, see below")
+      ->type_name("")
+      ->default_str("");
+  command->add_flag("--list", arguments->list, "List the experiments, their tasks and systems");
+  command
+      ->add_option("--out", arguments->out,
+                   "Its directory; otherwise reproduce/NAME. What is done there is not done again")
+      ->default_str("");
+  command->add_option("--data", request.data, "The directory with your sets, a folder each; below")
+      ->default_str("");
+  command->add_option("--systems", request.systems, "Only these; otherwise all of the experiment")
+      ->delimiter(',')
+      ->default_str("");
+  command->add_option("--tasks", request.tasks, "Only these; otherwise all")
+      ->delimiter(',')
+      ->default_str("");
+  command->add_option("--seeds", request.seeds, "A run for each")->delimiter(',')->default_str("1");
+  command->add_option("--lengths", request.lengths, "efficiency: only these")
+      ->delimiter(',')
+      ->default_str("1024 to 65536");
+  command
+      ->add_option("--scale", request.scale,
+                   "compact: a CPU in hours; original: as published, a matter of weeks")
+      ->default_str("compact");
+  command
+      ->add_option("--budget", arguments->budget,
+                   "Time for what is left, as 2h or 90m: each cell gets its share. Otherwise "
+                   "trainings make the steps of their recipes")
+      ->default_str("");
+  command
+      ->add_option("--memory", arguments->memory,
+                   "What a process may have, as 8G (RLIMIT_DATA); otherwise 9/10 of the machine's")
+      ->default_str("");
+  AddThreadsOption(*command, request.threads);
+  command->add_flag("--retry", arguments->retry, "Run again what failed or was refused");
+  command->add_flag("--report-only", arguments->report_only, "Write the report of what is there");
+  command->add_flag("--dry-run", arguments->dry_run,
+                    "Show what is done, and the commands of the rest");
+  AddJsonOption(*command, arguments->json);
+  command->callback([arguments, &code] { code = Run(*arguments); });
+}
+
+}  // namespace cosformer::cli

@@ -1,0 +1,356 @@
+// Steps a second and peak memory against length: the paper's table of speeds on byte-level text,
+// which goes to 4K, and on to 64K. One model for all systems; a step is one sequence.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cosformer/error.h"
+#include "formats/json.h"
+#include "report/plot.h"
+#include "report/units.h"
+#include "reproduce/experiments.h"
+#include "reproduce/published.h"
+#include "reproduce/systems.h"
+
+namespace cosformer::reproduce {
+namespace {
+
+using nlohmann::json;
+using report::FormatInteger;
+using report::FormatRatio;
+
+// Long-Range Arena's model for byte-level text: 4 layers of width 256 with 4 heads, 256 bytes.
+constexpr const char* kLayers = "4";
+constexpr const char* kWidth = "256";
+constexpr const char* kHeads = "4";
+constexpr const char* kVocabulary = "256";
+// A median over steps of a second in all; one step where that takes longer.
+constexpr const char* kSeconds = "1";
+
+struct Pass {
+  const char* name;   // as bench model has it
+  const char* title;  // as the paper has it
+  const PublishedTable& (*published)();
+};
+constexpr Pass kPasses[] = {{"forward", "Inference", PublishedInference},
+                            {"train", "Training", PublishedTraining}};
+
+std::string IdOf(const char* pass, const std::string& system, int64_t length) {
+  return fmt::format("{}-{}-{}", pass, system, length);
+}
+
+std::vector<Cell> Cells(const Request& request) {
+  std::vector<Cell> cells;
+  // Length by length, so that what takes longest comes last.
+  for (size_t i = 0; i < request.lengths.size(); ++i) {
+    const int64_t length = request.lengths[i];
+    for (const Pass& pass : kPasses) {
+      for (const std::string& system : request.systems) {
+        Cell cell{
+            .id = IdOf(pass.name, system, length),
+            .label = fmt::format("{} at {}, {}", LabelOf(system), FormatInteger(length),
+                                 std::string(pass.name) == "train" ? "training" : "inference"),
+            .system = system,
+            .task = pass.name,
+            .length = length};
+        // One token a step at most gives one sequence, the least there is.
+        cell.commands = {{{"bench",
+                           "model",
+                           "--encoder",
+                           "--attention",
+                           system,
+                           "--lengths",
+                           fmt::format("{}", length),
+                           "--passes",
+                           pass.name,
+                           "--tokens",
+                           "1",
+                           "--layers",
+                           kLayers,
+                           "--width",
+                           kWidth,
+                           "--heads",
+                           kHeads,
+                           "--vocabulary",
+                           kVocabulary,
+                           "--seconds",
+                           kSeconds,
+                           "--threads",
+                           fmt::format("{}", request.threads),
+                           "--json",
+                           "{json}"},
+                          "bench.json"}};
+        // What has no room at a length has none at a longer one.
+        if (i > 0) cell.needs = {IdOf(pass.name, system, request.lengths[i - 1])};
+        cell.limited = true;
+        cell.memory = request.memory;
+        cells.push_back(std::move(cell));
+      }
+    }
+  }
+  return cells;
+}
+
+json Collect(const Cell&, const std::string& directory) {
+  const std::string path = (std::filesystem::path(directory) / "bench.json").string();
+  const json bench = ReadJsonFile(path);
+  if (!bench.at("skipped").empty()) {
+    return {{"failure", bench["skipped"][0].at("reason").get<std::string>()}};
+  }
+  if (bench.at("rows").size() != 1) throw Error(fmt::format("\"{}\" has not one row", path));
+  const json& row = bench["rows"][0];
+  return {{"steps_per_second", 1 / row.at("seconds").get<double>()},
+          {"seconds_per_step", row["seconds"]},
+          {"tokens_per_second", row.at("tokens_per_second")},
+          {"attention_share", row.at("attention_share")},
+          {"memory_bytes", row.at("peak_bytes")},
+          {"threads", row.at("threads")}};
+}
+
+std::string Number(double value) {
+  return value >= 100  ? fmt::format("{:.0f}", value)
+         : value >= 10 ? fmt::format("{:.1f}", value)
+         : value >= 1  ? fmt::format("{:.2f}", value)
+                       : fmt::format("{:.3g}", value);
+}
+
+std::string FigureOf(const Result& result) {
+  std::string text =
+      fmt::format("{} steps/s", Number(result.values.at("steps_per_second").get<double>()));
+  if (result.values.at("memory_bytes").is_number()) {
+    text += ", " + report::FormatBytes(result.values["memory_bytes"].get<double>());
+  }
+  return text;
+}
+
+// Ours to softmax's; NaN where one of them has no figure.
+double SpeedRatio(const Findings& findings, const Pass& pass, const std::string& system,
+                  int64_t length) {
+  return findings.At(IdOf(pass.name, system, length)).Value("steps_per_second") /
+         findings.At(IdOf(pass.name, "softmax", length)).Value("steps_per_second");
+}
+
+double PublishedRatio(const Pass& pass, const std::string& system, int64_t length) {
+  const std::string column = fmt::format("{}", length);
+  return pass.published().Find(system, column).value_or(NAN) /
+         pass.published().Find("softmax", column).value_or(NAN);
+}
+
+std::string RatioText(double ratio) { return std::isfinite(ratio) ? FormatRatio(ratio) : ""; }
+
+bool Published(const Pass& pass, int64_t length) {
+  return pass.published().Find("softmax", fmt::format("{}", length)).has_value();
+}
+
+Table FiguresTable(const Findings& findings, const Request& request, const Pass& pass,
+                   const char* what, const char* value, std::string (*text)(double)) {
+  Table table{.caption = fmt::format("{}: {}", pass.title, what), .header = {"system"}};
+  table.columns = "l";
+  for (const int64_t length : request.lengths) {
+    table.header.push_back(FormatInteger(length));
+    table.columns += 'r';
+  }
+  for (const std::string& system : request.systems) {
+    std::vector<std::string> row = {LabelOf(system)};
+    for (const int64_t length : request.lengths) {
+      const Finding& finding = findings.At(IdOf(pass.name, system, length));
+      const double figure = finding.Value(value);
+      row.push_back(Shown(finding, std::isfinite(figure) ? text(figure) : "?", table));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string PublishedText(const Pass& pass, const std::string& system, int64_t length,
+                          Table& table) {
+  const auto value = pass.published().Find(system, fmt::format("{}", length));
+  if (!value) return "";
+  if (std::isnan(*value)) return "✗";
+  const double ratio = PublishedRatio(pass, system, length);
+  if (std::isfinite(ratio)) return FormatRatio(ratio);
+  return fmt::format("{} steps/s {}", Number(*value),
+                     NoteMark(table,
+                              "Softmax was out of memory in the paper at this length: no "
+                              "ratio, the published steps a second instead."));
+}
+
+Table RatioTable(const Findings& findings, const Request& request, const Pass& pass) {
+  Table table{.caption = fmt::format("{}: speed as a multiple of softmax's at the same length, "
+                                     "ours and the paper's",
+                                     pass.title),
+              .header = {"system"}};
+  table.columns = "l";
+  for (const int64_t length : request.lengths) {
+    table.header.push_back(FormatInteger(length));
+    table.columns += 'r';
+    if (!Published(pass, length)) continue;
+    table.header.push_back("paper");
+    table.columns += 'r';
+  }
+  for (const std::string& system : request.systems) {
+    std::vector<std::string> row = {LabelOf(system)};
+    for (const int64_t length : request.lengths) {
+      row.push_back(RatioText(SpeedRatio(findings, pass, system, length)));
+      if (Published(pass, length)) row.push_back(PublishedText(pass, system, length, table));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+// A line a system; those that have no figure are left out. Empty if all are.
+std::string Draw(const Findings& findings, const Request& request, const std::string& title,
+                 const char* value, const report::Axis& y) {
+  report::Figure figure{.title = title, .subtitle = "", .panels = {}};
+  for (const Pass& pass : kPasses) {
+    report::Panel panel{.title = pass.title,
+                        .x = {"length in tokens", report::Scale::kLog2, ""},
+                        .y = y,
+                        .series = {}};
+    for (size_t i = 0; i < request.systems.size(); ++i) {
+      report::Series series{.name = LabelOf(request.systems[i]),
+                            .points = {},
+                            .hue = static_cast<int>(i % 7),
+                            .dash = static_cast<int>(i / 7)};
+      for (const int64_t length : request.lengths) {
+        const double figure_here =
+            findings.At(IdOf(pass.name, request.systems[i], length)).Value(value);
+        if (figure_here > 0) series.points.push_back({static_cast<double>(length), figure_here});
+      }
+      if (!series.points.empty()) panel.series.push_back(std::move(series));
+    }
+    if (!panel.series.empty()) figure.panels.push_back(std::move(panel));
+  }
+  return figure.panels.empty() ? "" : RenderSvg(figure);
+}
+
+std::vector<Block> Report(const Findings& findings, const Request& request, const std::string&) {
+  std::vector<Block> blocks;
+  blocks.push_back(Heading{"Speed"});
+  for (const Pass& pass : kPasses) {
+    blocks.push_back(FiguresTable(findings, request, pass, "steps a second, one sequence a step",
+                                  "steps_per_second", Number));
+    blocks.push_back(RatioTable(findings, request, pass));
+  }
+  if (std::string svg = Draw(findings, request, "Time a step", "seconds_per_step",
+                             {"time a step", report::Scale::kLog10, "s"});
+      !svg.empty()) {
+    blocks.push_back(
+        Picture{"time", "Time a step against length; both axes are logarithmic.", std::move(svg)});
+  }
+  blocks.push_back(Heading{"Memory"});
+  for (const Pass& pass : kPasses) {
+    blocks.push_back(FiguresTable(findings, request, pass,
+                                  "peak memory of the process, some 150 MiB of it libtorch's own",
+                                  "memory_bytes", report::FormatBytes));
+  }
+  if (std::string svg = Draw(findings, request, "Peak memory", "memory_bytes",
+                             {"bytes", report::Scale::kLog2, "B"});
+      !svg.empty()) {
+    blocks.push_back(Picture{"memory", "Peak memory against length; both axes are logarithmic.",
+                             std::move(svg)});
+  }
+  return blocks;
+}
+
+// The best of the others at a length, by speed.
+std::string Fastest(const Findings& findings, const Request& request, const Pass& pass,
+                    int64_t length) {
+  std::string best;
+  double most = 0;
+  for (const std::string& system : request.systems) {
+    const double speed = findings.At(IdOf(pass.name, system, length)).Value("steps_per_second");
+    if (speed > most) {
+      most = speed;
+      best = system;
+    }
+  }
+  return best;
+}
+
+std::vector<std::string> Summarise(const Findings& findings, const Request& request) {
+  std::vector<std::string> sentences;
+  for (const Pass& pass : kPasses) {
+    // Where the paper has both figures, and the longest length that was measured.
+    for (size_t i = request.lengths.size(); i-- > 0;) {
+      const int64_t length = request.lengths[i];
+      const double ours = SpeedRatio(findings, pass, "cosformer", length);
+      if (!std::isfinite(ours)) continue;
+      const std::string fastest = Fastest(findings, request, pass, length);
+      sentences.push_back(
+          fmt::format("{} at {}: cosFormer runs at {} softmax's speed{}.", pass.title,
+                      FormatInteger(length), FormatRatio(ours),
+                      fastest == "cosformer"
+                          ? ", the fastest of all that were run"
+                          : fmt::format("; the fastest is {}, at {} softmax's", LabelOf(fastest),
+                                        FormatRatio(SpeedRatio(findings, pass, fastest, length)))));
+      break;
+    }
+    for (size_t i = request.lengths.size(); i-- > 0;) {
+      const int64_t length = request.lengths[i];
+      const double ours = SpeedRatio(findings, pass, "cosformer", length);
+      const double theirs = PublishedRatio(pass, "cosformer", length);
+      if (!std::isfinite(ours) || !std::isfinite(theirs)) continue;
+      sentences.push_back(fmt::format(
+          "{} at {}: cosFormer is {} softmax here, {} in the paper: {}.", pass.title,
+          FormatInteger(length), FormatRatio(ours), FormatRatio(theirs),
+          (ours > 1) == (theirs > 1) ? "the same side of 1" : "not the same side of 1"));
+      break;
+    }
+    for (size_t i = request.lengths.size(); i-- > 0;) {
+      const int64_t length = request.lengths[i];
+      const Finding& cosformer = findings.At(IdOf(pass.name, "cosformer", length));
+      const Finding& softmax = findings.At(IdOf(pass.name, "softmax", length));
+      const double ours = cosformer.Value("memory_bytes"), theirs = softmax.Value("memory_bytes");
+      if (!std::isfinite(ours) || !std::isfinite(theirs)) continue;
+      sentences.push_back(fmt::format("{} at {}: cosFormer takes {} of memory, softmax {}.",
+                                      pass.title, FormatInteger(length), report::FormatBytes(ours),
+                                      report::FormatBytes(theirs)));
+      break;
+    }
+  }
+  std::string failed;
+  for (const Finding& finding : findings.all()) {
+    if (finding.result == nullptr || finding.result->state != State::kFailed) continue;
+    failed += (failed.empty() ? "" : "; ") + finding.cell->label;
+  }
+  if (!failed.empty()) sentences.push_back(fmt::format("✗: {}.", failed));
+  return sentences;
+}
+
+}  // namespace
+
+Experiment EfficiencyExperiment() {
+  Experiment experiment;
+  experiment.name = "efficiency";
+  experiment.title = "Efficiency: speed and memory against length";
+  experiment.summary = "steps a second and peak memory of every system, 1K to 64K tokens";
+  experiment.systems = {"softmax",     "cosformer",    "local",          "linformer",
+                        "reformer",    "bigbird",      "linear",         "performer",
+                        "longformer",  "sparse-fixed", "sparse-strided", "sinkhorn",
+                        "synthesizer", "rfa-gaussian", "rfa-arccos"};
+  experiment.lengths = {1024, 2048, 3072, 4096, 8192, 16384, 32768, 65536};
+  experiment.seeded = false;
+  experiment.limits = {
+      "The paper measured on a GPU, with a softmax that holds all N² weights, and so ran out of "
+      "memory. The softmax here works in blocks and needs no more memory than the others: ratios "
+      "compare better than absolute figures, and ✗ has other causes.",
+      "Long-Range Arena batches several sequences a step; here a step is one.",
+      "The model is the same but for what a system adds: Linformer and Synthesizer have parameters "
+      "that grow with the length.",
+      "The paper's Sparse Transformer is set beside the fixed pattern, which Long-Range Arena "
+      "has."};
+  experiment.published = {PublishedInference(), PublishedTraining()};
+  experiment.cells = Cells;
+  experiment.collect = Collect;
+  experiment.figure = FigureOf;
+  experiment.summarise = Summarise;
+  experiment.report = Report;
+  return experiment;
+}
+
+}  // namespace cosformer::reproduce

@@ -1,0 +1,49 @@
+#include "reproduce/live_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "report/terminal.h"
+#include "report/units.h"
+
+namespace cosformer::reproduce {
+namespace {
+
+int Widest(const std::vector<const Cell*>& cells) {
+  int widest = 0;
+  for (const Cell* cell : cells) widest = std::max(widest, report::ColumnsOf(cell->label));
+  return widest;
+}
+
+}  // namespace
+
+LiveTable::LiveTable(const std::vector<const Cell*>& cells)
+    : meter_(std::chrono::seconds(60)), label_columns_(Widest(cells)), total_(cells.size()) {}
+
+LiveTable::LiveTable(const std::vector<const Cell*>& cells, std::FILE* stream,
+                     const report::Screen& screen)
+    : meter_(stream, screen, report::Meter::Clock::now()),
+      label_columns_(Widest(cells)),
+      total_(cells.size()) {}
+
+void LiveTable::Show(const Cell& cell, double part, const std::string& text) {
+  const double done = (static_cast<double>(ended_) + std::clamp(part, 0.0, 1.0)) /
+                      static_cast<double>(std::max<size_t>(1, total_));
+  meter_.Show(done, fmt::format("{} of {}: {}{}{}", ended_ + 1, total_, cell.label,
+                                text.empty() ? "" : ", ", text));
+}
+
+void LiveTable::End(const Cell& cell, const std::string& sign, const std::string& figure,
+                    double seconds) {
+  ++ended_;
+  const int padding = std::max(0, label_columns_ - report::ColumnsOf(cell.label));
+  meter_.Line(fmt::format("{} {}{}  {:>10}  {}", sign, cell.label,
+                          std::string(static_cast<size_t>(padding), ' '),
+                          report::FormatDuration(seconds), figure));
+}
+
+void LiveTable::Line(const std::string& line) { meter_.Line(line); }
+
+}  // namespace cosformer::reproduce

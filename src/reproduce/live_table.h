@@ -1,0 +1,36 @@
+// The table that fills while an experiment runs: a row as each cell ends, the running one below
+// them with its progress. On stderr; plain lines in a log.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "report/meter.h"
+#include "reproduce/cell.h"
+#include "reproduce/results.h"
+
+namespace cosformer::reproduce {
+
+class LiveTable {
+ public:
+  // `cells` are those that will be run.
+  explicit LiveTable(const std::vector<const Cell*>& cells);
+  // Elsewhere than on stderr, for tests.
+  LiveTable(const std::vector<const Cell*>& cells, std::FILE* stream, const report::Screen& screen);
+
+  // `part` of the running cell is done, from 0 to 1; `text` says what it is at.
+  void Show(const Cell& cell, double part, const std::string& text);
+  // `figure` is what came out, as "perplexity 75.2"; of a failure it is the reason.
+  void End(const Cell& cell, const std::string& sign, const std::string& figure, double seconds);
+  void Line(const std::string& line);
+  void Clear() { meter_.Clear(); }
+
+ private:
+  report::Meter meter_;
+  int label_columns_ = 0;
+  size_t total_ = 0;
+  size_t ended_ = 0;
+};
+
+}  // namespace cosformer::reproduce

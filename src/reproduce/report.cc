@@ -1,0 +1,192 @@
+#include "reproduce/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "report/units.h"
+
+namespace cosformer::reproduce {
+namespace {
+
+using nlohmann::ordered_json;
+using report::FormatDuration;
+
+const char* StateText(const Finding& finding) {
+  if (finding.result == nullptr) return "not run";
+  switch (finding.result->state) {
+    case State::kDone:
+      return "done";
+    case State::kFailed:
+      return "failed";
+    case State::kRefused:
+      return "refused";
+  }
+  return "";
+}
+
+// How the time of trainings was settled, and whether all were given the same.
+std::string RuleText(const Findings& findings, const Request& request) {
+  double least = INFINITY, most = 0;
+  bool steps = false;
+  for (const Finding& finding : findings.all()) {
+    if (finding.result == nullptr || finding.cell->support || finding.cell->limited) continue;
+    if (finding.result->share_seconds > 0) {
+      least = std::min(least, finding.result->share_seconds);
+      most = std::max(most, finding.result->share_seconds);
+    } else {
+      steps = true;
+    }
+  }
+  std::string text;
+  if (most > 0) {
+    text = least >= 0.99 * most
+               ? fmt::format(
+                     "Equal time: each cell was given {} of a budget, whatever its system; "
+                     "the steps that a system made in it differ.",
+                     FormatDuration(most))
+               : fmt::format(
+                     "Shares of a budget: cells were given {} to {}. Compare those that had "
+                     "the same.",
+                     FormatDuration(least), FormatDuration(most));
+    if (steps) text += " Others were trained for the steps of their recipes.";
+  } else if (steps) {
+    text = "Equal steps: every system was trained for the steps of the same recipe.";
+  }
+  if (!request.scale.empty()) {
+    text += fmt::format("{}Scale: {}.", text.empty() ? "" : " ", request.scale);
+  }
+  return text;
+}
+
+std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& request,
+                                const Findings& findings, const std::string& out) {
+  std::set<std::string> machines, versions;
+  double seconds = 0;
+  std::string first, last;
+  std::map<std::string, int> states;
+  for (const Finding& finding : findings.all()) {
+    if (!finding.cell->support) ++states[StateText(finding)];
+    if (finding.result == nullptr) continue;
+    machines.insert(finding.result->machine);
+    versions.insert(finding.result->version);
+    seconds += finding.result->seconds;
+    if (first.empty() || finding.result->finished < first) first = finding.result->finished;
+    last = std::max(last, finding.result->finished);
+  }
+  std::vector<std::string> counts;
+  for (const auto& [state, count] : states) counts.push_back(fmt::format("{} {}", count, state));
+  std::vector<std::string> items = {fmt::format("Results: {}.", fmt::join(counts, ", "))};
+  if (const std::string rule = RuleText(findings, request); !rule.empty()) items.push_back(rule);
+  if (experiment.seeded) {
+    items.push_back(fmt::format("Seeds: {}.", fmt::join(request.seeds, ", ")));
+  }
+  if (!machines.empty()) items.push_back(fmt::format("Machine: {}.", fmt::join(machines, "; ")));
+  if (!versions.empty()) items.push_back(fmt::format("cosformer {}.", fmt::join(versions, ", ")));
+  if (!first.empty()) {
+    items.push_back(
+        fmt::format("Time taken: {} in all, from {} to {}.", FormatDuration(seconds), first, last));
+  }
+  std::vector<Block> blocks = {Heading{"How it was made"}, Bullets{items}};
+  blocks.push_back(Paragraph{
+      "Each cell is a directory with its recipe, its log (which begins with the commands) and what "
+      "they wrote; results.jsonl has a line a result. The same command goes on with what is "
+      "left:"});
+  std::string command = "cosformer reproduce " + experiment.name + " --out " + out;
+  blocks.push_back(Code{command});
+  Table table{.caption = "Every cell",
+              .header = {"cell", "state", "result", "time", "peak memory", "directory"},
+              .columns = "lllrrl",
+              .folded = true};
+  for (const Finding& finding : findings.all()) {
+    const Result* result = finding.result;
+    if (result == nullptr) {
+      if (!finding.cell->support) {
+        table.rows.push_back({finding.cell->label, "not run", finding.cell->absent, "", "", ""});
+      }
+      continue;
+    }
+    table.rows.push_back({finding.cell->label, StateText(finding),
+                          result->state != State::kDone ? result->reason
+                          : finding.cell->support       ? ""
+                                                        : experiment.figure(*result),
+                          FormatDuration(result->seconds),
+                          report::FormatBytes(static_cast<double>(result->peak_bytes)),
+                          result->directory});
+  }
+  blocks.push_back(std::move(table));
+  return blocks;
+}
+
+std::string JsonOf(const Experiment& experiment, const Request& request, const Findings& findings,
+                   const std::vector<std::string>& summary) {
+  ordered_json cells = ordered_json::array();
+  for (const Finding& finding : findings.all()) {
+    const Cell& cell = *finding.cell;
+    if (cell.support) continue;
+    ordered_json row = {{"cell", cell.id}, {"label", cell.label}, {"state", StateText(finding)}};
+    if (!cell.system.empty()) row["system"] = cell.system;
+    if (!cell.task.empty()) row["task"] = cell.task;
+    if (cell.seed > 0) row["seed"] = cell.seed;
+    if (cell.length > 0) row["length"] = cell.length;
+    if (finding.result == nullptr) {
+      if (!cell.absent.empty()) row["reason"] = cell.absent;
+    } else {
+      const Result& result = *finding.result;
+      if (result.state != State::kDone) row["reason"] = result.reason;
+      if (result.state == State::kDone) row["values"] = result.values;
+      row["seconds"] = result.seconds;
+      row["peak_bytes"] = result.peak_bytes;
+      row["directory"] = result.directory;
+      if (result.share_seconds > 0) row["share_seconds"] = result.share_seconds;
+      if (finding.other_settings) row["other_settings"] = true;
+    }
+    cells.push_back(std::move(row));
+  }
+  ordered_json json = {{"experiment", experiment.name}, {"title", experiment.title}};
+  if (!request.scale.empty()) json["scale"] = request.scale;
+  json["summary"] = summary;
+  json["published"] = ordered_json::array();
+  for (const PublishedTable& table : experiment.published) {
+    ordered_json rows = ordered_json::object();
+    for (const PublishedRow& row : table.rows) {
+      for (size_t i = 0; i < table.columns.size(); ++i) {
+        rows[row.system][table.columns[i]] = row.values[i];  // NaN becomes null
+      }
+    }
+    json["published"].push_back({{"what", table.what}, {"rows", std::move(rows)}});
+  }
+  json["cells"] = std::move(cells);
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+Report ReportOf(const Experiment& experiment, const Request& request, const Findings& findings,
+                const std::string& out) {
+  Report report;
+  report.summary = experiment.summarise(findings, request);
+  if (report.summary.empty()) report.summary = {"There is too little yet to conclude anything."};
+  report.document.title = experiment.title;
+  std::vector<Block>& blocks = report.document.blocks;
+  blocks.push_back(Paragraph{
+      "An experiment of cosFormer: Rethinking Softmax in Attention (Qin et al., ICLR 2022, arXiv "
+      "2202.08791), run on this machine and set beside the published figures."});
+  blocks.push_back(Heading{"In one minute"});
+  blocks.push_back(Bullets{report.summary});
+  for (Block& block : experiment.report(findings, request, out)) blocks.push_back(std::move(block));
+  blocks.push_back(Heading{"What this does not show"});
+  blocks.push_back(Bullets{experiment.limits});
+  for (Block& block : HowItWasMade(experiment, request, findings, out)) {
+    blocks.push_back(std::move(block));
+  }
+  report.json = JsonOf(experiment, request, findings, report.summary);
+  return report;
+}
+
+}  // namespace cosformer::reproduce

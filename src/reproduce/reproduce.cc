@@ -1,0 +1,214 @@
+#include "reproduce/reproduce.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "cosformer/error.h"
+#include "formats/read_file.h"
+#include "report/files.h"
+#include "report/units.h"
+#include "reproduce/process.h"
+#include "reproduce/report.h"
+#include "runs/run_directory.h"
+
+namespace cosformer::reproduce {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ResultsPath(const RunOptions& options) {
+  return (fs::path(options.out) / "results.jsonl").string();
+}
+
+void MakeDirectory(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) {
+    throw Error(fmt::format("cannot make the directory \"{}\": {}", directory, error.message()));
+  }
+}
+
+// Without cosformer-train every cell would be refused, one by one.
+void RequireTraining(const RunOptions& options) {
+  const std::string log = (fs::path(options.out) / "start.log").string();
+  std::error_code error;
+  fs::remove(log, error);
+  const Interrupt interrupt;
+  const Ending ending = RunProcess({options.program, {"train", "--help"}, log}, interrupt, nullptr);
+  if (ending.interrupted != 0) throw Error("stopped before anything was run");
+  if (ending.code != 0 || ending.signal != 0) {
+    throw Error(fmt::format("{} cannot train: {}", options.program,
+                            LastSentence(ReadFile(log, size_t{1} << 20))));
+  }
+  fs::remove(log, error);
+}
+
+template <class T>
+void AddMissing(std::vector<T>& list, const T& value) {
+  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+}
+
+// All that the experiment has, and what was asked for or run beyond it.
+Request Whole(const Experiment& experiment, const Request& asked, const Results& results) {
+  Request whole = asked;
+  whole.systems = experiment.systems;
+  whole.tasks = experiment.tasks;
+  whole.lengths = experiment.lengths;
+  for (const std::string& system : asked.systems) AddMissing(whole.systems, system);
+  for (const int64_t length : asked.lengths) AddMissing(whole.lengths, length);
+  for (const Result& result : results.all()) {
+    if (experiment.seeded && result.key.contains("seed")) {
+      AddMissing(whole.seeds, result.key["seed"].get<int64_t>());
+    }
+    if (!experiment.lengths.empty() && result.key.contains("length")) {
+      AddMissing(whole.lengths, result.key["length"].get<int64_t>());
+    }
+    if (result.key.contains("system")) {
+      AddMissing(whole.systems, result.key["system"].get<std::string>());
+    }
+  }
+  std::sort(whole.seeds.begin(), whole.seeds.end());
+  std::sort(whole.lengths.begin(), whole.lengths.end());
+  return whole;
+}
+
+Outcome WriteReport(const Experiment& experiment, const Request& asked, const RunOptions& options,
+                    const Results& results) {
+  const Request whole = Whole(experiment, asked, results);
+  const std::vector<Cell> cells = experiment.cells(whole);
+  const Findings findings(cells, results);
+  const Report report = ReportOf(experiment, whole, findings, options.out);
+  const fs::path out = options.out;
+  for (const Block& block : report.document.blocks) {
+    const auto* picture = std::get_if<Picture>(&block);
+    if (picture == nullptr) continue;
+    MakeDirectory((out / "figures").string());
+    report::WriteFile((out / PicturePath(*picture)).string(), picture->svg);
+  }
+  report::WriteFile((out / "report.md").string(), ToMarkdown(report.document));
+  report::WriteFile((out / "report.html").string(), ToHtml(report.document));
+  report::WriteFile((out / "report.json").string(), report.json);
+  Outcome outcome;
+  outcome.summary = report.summary;
+  outcome.json = report.json;
+  for (const std::string& sentence : report.summary) outcome.text += sentence + "\n";
+  outcome.text +=
+      fmt::format("The report is in {} and report.md beside it\n", (out / "report.html").string());
+  return outcome;
+}
+
+void Say(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+
+void SayWhatIsLeft(const std::vector<Cell>& cells, const std::vector<Job>& jobs,
+                   const RunOptions& options) {
+  size_t results = 0;
+  for (const Cell& cell : cells) results += cell.support ? 0 : 1;
+  size_t left = 0, changed = 0, resumed = 0;
+  double most = 0;
+  for (const Job& job : jobs) {
+    left += job.cell->support ? 0 : 1;
+    changed += job.changed ? 1 : 0;
+    resumed += job.resumed ? 1 : 0;
+    most = std::max(most, job.share);
+  }
+  Say(fmt::format("{} of {} results are to be made{}", left, results,
+                  resumed > 0 ? fmt::format(", {} of them begun before", resumed) : ""));
+  if (changed > 0) {
+    Say(
+        fmt::format("The settings of {} have changed since they were run: they are run anew, in "
+                    "directories of their own; the earlier results stay in results.jsonl.",
+                    changed));
+  }
+  if (options.budget > 0 && !jobs.empty()) {
+    Say(fmt::format("{} are shared out over them: {} at most for each",
+                    report::FormatDuration(options.budget), report::FormatDuration(most)));
+  }
+  std::vector<std::string> said;
+  for (const Cell& cell : cells) {
+    if (cell.absent.empty() || std::count(said.begin(), said.end(), cell.absent) > 0) continue;
+    Say(cell.absent);
+    said.push_back(cell.absent);
+  }
+}
+
+}  // namespace
+
+Outcome Reproduce(const Experiment& experiment, const Request& request, const RunOptions& options) {
+  MakeDirectory(options.out);
+  const RunLock lock(options.out);
+  Results results(ResultsPath(options));
+  if (!results.Remark().empty()) Say(results.Remark());
+  const std::vector<Cell> cells = experiment.cells(request);
+  const std::vector<Job> jobs = JobsOf(cells, results, options);
+  SayWhatIsLeft(cells, jobs, options);
+  RunSummary run;
+  if (!jobs.empty()) {
+    RequireTraining(options);
+    run = RunJobs(experiment, cells, jobs, options, results);
+  }
+  Outcome outcome = WriteReport(experiment, request, options, results);
+  outcome.run = run;
+  if (run.signal != 0) {
+    outcome.text += "Stopped. The same command goes on from here.\n";
+  }
+  return outcome;
+}
+
+Outcome ReportOnly(const Experiment& experiment, const Request& request,
+                   const RunOptions& options) {
+  const Results results(ResultsPath(options));
+  if (results.all().empty()) {
+    throw Error(
+        fmt::format("there are no results in \"{}\": run cosformer reproduce {} --out {} "
+                    "without --report-only first",
+                    options.out, experiment.name, options.out));
+  }
+  if (!results.Remark().empty()) Say(results.Remark());
+  return WriteReport(experiment, request, options, results);
+}
+
+std::string DryRun(const Experiment& experiment, const Request& request,
+                   const RunOptions& options) {
+  const Results results(ResultsPath(options));
+  const std::vector<Cell> cells = experiment.cells(request);
+  const std::vector<Job> jobs = JobsOf(cells, results, options);
+  std::string text;
+  for (const Cell& cell : cells) {
+    const auto job = std::find_if(jobs.begin(), jobs.end(),
+                                  [&](const Job& candidate) { return candidate.cell == &cell; });
+    const Result* result = results.Find(cell.id, FingerprintOf(cell));
+    if (!cell.absent.empty()) {
+      text += fmt::format("{}: not run: {}\n", cell.label, cell.absent);
+    } else if (job == jobs.end()) {
+      text += fmt::format("{}: {}\n", cell.label,
+                          result == nullptr                 ? "not needed"
+                          : result->state == State::kDone   ? "done"
+                          : result->state == State::kFailed ? "✗ " + result->reason
+                                                            : "- " + result->reason);
+    } else {
+      text += fmt::format("{}:{}{}\n", cell.label,
+                          job->resumed   ? " goes on"
+                          : job->changed ? " anew, its settings have changed"
+                                         : "",
+                          job->share > 0
+                              ? fmt::format(" {} of the budget", report::FormatDuration(job->share))
+                              : "");
+      const std::string directory = (fs::path(options.out) / DirectoryOf(cell)).string();
+      for (const Command& command : cell.commands) {
+        std::vector<std::string> words = {"cosformer"};
+        for (const std::string& word : command.words) {
+          words.push_back(
+              Fill(word, {options.out, directory, (fs::path(directory) / command.json).string(),
+                          options.threads}));
+        }
+        text += "  " + ShellText(words) + "\n";
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace cosformer::reproduce

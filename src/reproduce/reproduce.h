@@ -1,0 +1,32 @@
+// An experiment from beginning to end: what is left to do is done, and the report of all that is
+// there is written to its directory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reproduce/experiment.h"
+#include "reproduce/runner.h"
+
+namespace cosformer::reproduce {
+
+struct Outcome {
+  RunSummary run;
+  std::vector<std::string> summary;  // the report's sentences
+  std::string text;                  // for a person: the summary, and where the report is
+  std::string json;                  // for a script: also in report.json
+};
+
+// Runs what is left of what the request asks for, and writes report.html, report.md, report.json
+// and figures/ for all of the experiment: what was not run is shown as not run. `options.out` is
+// made if it is not there. Throws Error if another process works in it, or if the program can't
+// train.
+Outcome Reproduce(const Experiment& experiment, const Request& request, const RunOptions& options);
+
+// The report alone, from the results that are there. Throws Error if there are none.
+Outcome ReportOnly(const Experiment& experiment, const Request& request, const RunOptions& options);
+
+// What Reproduce would do: every cell, whether it is done, and the commands of those that are not.
+std::string DryRun(const Experiment& experiment, const Request& request, const RunOptions& options);
+
+}  // namespace cosformer::reproduce

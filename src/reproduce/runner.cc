@@ -1,0 +1,366 @@
+#include "reproduce/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "cosformer/error.h"
+#include "report/files.h"
+#include "report/units.h"
+#include "reproduce/budget.h"
+#include "reproduce/live_table.h"
+#include "reproduce/process.h"
+#include "reproduce/run_progress.h"
+#include "runs/run_directory.h"
+
+namespace cosformer::reproduce {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// Of a training's share: the rest is for starting, the test split and the evaluation after it.
+constexpr double kTrainingPart = 0.8;
+
+std::string Now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+json KeyOf(const Cell& cell) {
+  json key = json::object();
+  if (!cell.system.empty()) key["system"] = cell.system;
+  if (!cell.task.empty()) key["task"] = cell.task;
+  if (cell.seed > 0) key["seed"] = cell.seed;
+  if (cell.length > 0) key["length"] = cell.length;
+  return key;
+}
+
+std::string ReadFrom(const fs::path& path, std::streamoff offset) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(offset);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+bool OutOfTime(const Result& result) {
+  return result.state == State::kFailed && result.values.value("failed_by", "") == "time";
+}
+
+// How often out-of-memory is told: by this program, by libtorch, by OpenBLAS and by the C library.
+bool SpeaksOfMemory(const std::string& text) {
+  for (const char* words : {"out of memory", "not enough memory", "emory allocation",
+                            "annot allocate memory", "std::bad_alloc"}) {
+    if (text.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
+class CellRun {
+ public:
+  CellRun(const Experiment& experiment, const Job& job, const RunOptions& options,
+          const Interrupt& interrupt, LiveTable& table)
+      : experiment_(experiment),
+        job_(job),
+        cell_(*job.cell),
+        options_(options),
+        interrupt_(interrupt),
+        table_(table) {
+    result_.cell = cell_.id;
+    result_.key = KeyOf(cell_);
+    result_.fingerprint = FingerprintOf(cell_);
+    result_.directory = DirectoryOf(cell_);
+    result_.share_seconds = job.share;
+    result_.version = options.version;
+    result_.machine = options.machine;
+    directory_ = fs::path(options.out) / result_.directory;
+  }
+
+  // Nothing if a signal stopped it.
+  std::optional<Result> Go() {
+    Prepare();
+    for (const Command& command : cell_.commands) {
+      if (!Run(command)) {
+        if (interrupted_) return std::nullopt;
+        break;
+      }
+    }
+    if (result_.state == State::kDone) Collect();
+    result_.finished = Now();
+    return result_;
+  }
+
+ private:
+  Places PlacesOf(const Command& command) const {
+    return {options_.out, directory_.string(), (directory_ / (command.json + ".new")).string(),
+            options_.threads};
+  }
+
+  void Prepare() {
+    std::error_code error;
+    fs::create_directories(directory_, error);
+    if (error) {
+      throw Error(fmt::format("cannot make the directory \"{}\": {}", directory_.string(),
+                              error.message()));
+    }
+    for (const File& file : cell_.files) {
+      report::WriteFile((directory_ / file.name).string(),
+                        Fill(file.contents, {options_.out, directory_.string()}));
+    }
+  }
+
+  std::vector<std::string> WordsOf(const Command& command) const {
+    const Places places = PlacesOf(command);
+    std::vector<std::string> words;
+    if (!command.run.empty()) {
+      const std::string run = (directory_ / command.run).string();
+      if (!Checkpoints(run).empty()) return {"train", "--resume", run, "--json", places.json};
+    }
+    for (const std::string& word : command.words) words.push_back(Fill(word, places));
+    if (!command.run.empty() && job_.share > 0) {
+      words.insert(words.end(),
+                   {"--minutes", fmt::format("{:.4f}", kTrainingPart * job_.share / 60)});
+    }
+    return words;
+  }
+
+  // Whether the next command can be run.
+  bool Run(const Command& command) {
+    if (fs::exists(directory_ / command.json)) return true;
+    const fs::path log = directory_ / "log.txt";
+    Process process{options_.program, WordsOf(command), log.string(),
+                    cell_.memory > 0 ? cell_.memory : options_.memory,
+                    cell_.limited ? job_.share : 0};
+    std::ofstream(log, std::ios::app) << "$ cosformer " << ShellText(process.words) << "\n";
+    std::error_code error;
+    const auto offset = static_cast<std::streamoff>(fs::file_size(log, error));
+    const std::string run = command.run.empty() ? "" : (directory_ / command.run).string();
+    const auto start = std::chrono::steady_clock::now();
+    const Ending ending = RunProcess(process, interrupt_, [&] {
+      const double seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      const RunProgress progress = run.empty() ? RunProgress{} : ProgressOf(run);
+      table_.Show(cell_, progress.part,
+                  progress.text.empty()
+                      ? fmt::format("{}, {}", command.words[0], report::FormatDuration(seconds))
+                      : progress.text);
+    });
+    result_.seconds += ending.seconds;
+    result_.peak_bytes = std::max(result_.peak_bytes, ending.peak_bytes);
+    if (ending.interrupted != 0) {
+      interrupted_ = true;
+      return false;
+    }
+    if (ending.code == 0 && ending.signal == 0 && !ending.out_of_time) {
+      if (!command.json.empty()) Keep(command);
+      return true;
+    }
+    Judge(ending, ReadFrom(log, offset), !run.empty() && HasMetrics(run));
+    return false;
+  }
+
+  void Keep(const Command& command) {
+    std::error_code error;
+    const fs::path written = PlacesOf(command).json;
+    if (!fs::exists(written)) {
+      Fail("error", fmt::format("cosformer {} left no results", command.words[0]));
+      return;
+    }
+    fs::rename(written, directory_ / command.json, error);
+    if (error) {
+      throw Error(fmt::format("cannot rename \"{}\": {}", written.string(), error.message()));
+    }
+  }
+
+  void Fail(const char* by, const std::string& reason) {
+    result_.state = State::kFailed;
+    result_.reason = reason;
+    result_.values["failed_by"] = by;
+  }
+
+  void Judge(const Ending& ending, const std::string& said, bool begun) {
+    const std::string sentence = LastSentence(said);
+    if (ending.out_of_time) {
+      Fail("time", fmt::format("not done within its share of the budget, {}",
+                               report::FormatDuration(job_.share)));
+    } else if (SpeaksOfMemory(said)) {
+      const int64_t limit = cell_.memory > 0 ? cell_.memory : options_.memory;
+      Fail("memory", limit > 0 ? fmt::format("out of memory: more than {}",
+                                             report::FormatBytes(static_cast<double>(limit)))
+                               : "out of memory");
+    } else if (ending.signal == SIGKILL) {
+      Fail("memory", "killed by the system: out of memory, most likely");
+    } else if (ending.signal != 0) {
+      Fail("crash",
+           fmt::format("ended by signal {} ({})", ending.signal, strsignal(ending.signal)));
+    } else if (begun || sentence.empty() || sentence.starts_with("unexpected error")) {
+      Fail("error", sentence.empty()
+                        ? fmt::format("ended with code {} and without a word", ending.code)
+                        : sentence);
+    } else {
+      result_.state = State::kRefused;
+      result_.reason = sentence;
+    }
+  }
+
+  void Collect() {
+    try {
+      result_.values = experiment_.collect(cell_, directory_.string());
+      const auto failure = result_.values.find("failure");
+      if (failure != result_.values.end()) {
+        const std::string reason = failure->get<std::string>();
+        Fail(SpeaksOfMemory(reason) ? "memory" : "error", reason);
+      }
+    } catch (const Error& error) {
+      Fail("error", error.what());
+    } catch (const json::exception& error) {
+      Fail("error", fmt::format("its results are not as expected: {}", error.what()));
+    }
+  }
+
+  const Experiment& experiment_;
+  const Job& job_;
+  const Cell& cell_;
+  const RunOptions& options_;
+  const Interrupt& interrupt_;
+  LiveTable& table_;
+  fs::path directory_;
+  Result result_;
+  bool interrupted_ = false;
+};
+
+// What a cell needs and is not there; empty: nothing.
+std::string Lacking(const Cell& cell, const std::vector<Cell>& cells, const Results& results) {
+  for (const std::string& id : cell.needs) {
+    for (const Cell& needed : cells) {
+      if (needed.id != id) continue;
+      const Result* result = results.Find(id, FingerprintOf(needed));
+      if (result == nullptr) return fmt::format("{} was not run", needed.label);
+      if (result->state != State::kDone) return fmt::format("{}: {}", needed.label, result->reason);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string LastSentence(const std::string& log) {
+  std::string last, sentence;
+  for (size_t begin = 0; begin < log.size();) {
+    const size_t end = std::min(log.find('\n', begin), log.size());
+    const std::string line = log.substr(begin, end - begin);
+    constexpr std::string_view kName = "cosformer: ";
+    if (line.starts_with(kName)) sentence = line.substr(kName.size());
+    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+    begin = end + 1;
+  }
+  return sentence.empty() ? last : sentence;
+}
+
+std::vector<Job> JobsOf(const std::vector<Cell>& cells, const Results& results,
+                        const RunOptions& options) {
+  std::set<std::string> wanted;
+  std::map<std::string, const Result*> late;  // those that ran out of time before
+  std::vector<Job> jobs;
+  // From the last to the first, since cells come after those that they need.
+  for (size_t i = cells.size(); i-- > 0;) {
+    const Cell& cell = cells[i];
+    if (!cell.absent.empty() || (cell.support && !wanted.contains(cell.id))) continue;
+    const Result* result = results.Find(cell.id, FingerprintOf(cell));
+    const fs::path directory = fs::path(options.out) / DirectoryOf(cell);
+    if (result != nullptr && OutOfTime(*result)) {
+      late[cell.id] = result;
+    } else if (result != nullptr && (result->state == State::kDone || !options.retry)) {
+      // What serves others must still be there.
+      if (!cell.support || result->state != State::kDone || fs::exists(directory)) continue;
+    }
+    Job job{&cell};
+    job.changed = result == nullptr && results.Latest(cell.id) != nullptr;
+    job.resumed = result == nullptr && fs::exists(directory);
+    jobs.insert(jobs.begin(), job);
+    wanted.insert(cell.needs.begin(), cell.needs.end());
+  }
+  std::vector<double> weights;
+  for (const Job& job : jobs) weights.push_back(job.cell->weight);
+  const std::vector<double> shares = Shares(options.budget, weights);
+  for (size_t i = 0; i < jobs.size(); ++i) jobs[i].share = shares[i];
+  // Another try makes sense with more time alone.
+  std::erase_if(jobs, [&](const Job& job) {
+    const auto found = late.find(job.cell->id);
+    return found != late.end() && !options.retry && job.share > 0 &&
+           job.share <= 1.01 * found->second->share_seconds;
+  });
+  return jobs;
+}
+
+RunSummary RunJobs(const Experiment& experiment, const std::vector<Cell>& cells,
+                   const std::vector<Job>& jobs, const RunOptions& options, Results& results) {
+  RunSummary summary;
+  std::vector<const Cell*> running;
+  for (const Job& job : jobs) running.push_back(job.cell);
+  LiveTable table(running);
+  const Interrupt interrupt;
+  const auto start = std::chrono::steady_clock::now();
+  const auto spent = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  double weight_left = 0;
+  for (const Job& job : jobs) weight_left += job.cell->weight;
+  for (Job job : jobs) {
+    const Cell& cell = *job.cell;
+    // What quick measurements leave over goes to the slow ones. A training's time is the same for
+    // all, since they are compared.
+    if (cell.limited && options.budget > 0 && weight_left > 0) {
+      job.share = std::max(job.share, (options.budget - spent()) * cell.weight / weight_left);
+    }
+    weight_left -= cell.weight;
+    if (const std::string lacking = Lacking(cell, cells, results); !lacking.empty()) {
+      ++summary.waiting;
+      table.End(cell, "·", "not run: " + lacking, 0);
+      continue;
+    }
+    const std::optional<Result> result = CellRun(experiment, job, options, interrupt, table).Go();
+    if (!result) {
+      summary.signal = interrupt.Signal();
+      break;
+    }
+    results.Add(*result);
+    switch (result->state) {
+      case State::kDone:
+        ++summary.done;
+        table.End(cell, "✓", cell.support ? "" : experiment.figure(*result), result->seconds);
+        break;
+      case State::kFailed:
+        ++summary.failed;
+        table.End(cell, "✗", result->reason, result->seconds);
+        break;
+      case State::kRefused:
+        ++summary.refused;
+        table.End(cell, "-", result->reason, result->seconds);
+        break;
+    }
+    if (interrupt.Signal() != 0) {
+      summary.signal = interrupt.Signal();
+      break;
+    }
+  }
+  table.Clear();
+  summary.seconds = spent();
+  return summary;
+}
+
+}  // namespace cosformer::reproduce

@@ -1,0 +1,56 @@
+// Runs cells one after the other, each as processes of its own: whatever becomes of one is a
+// result, and never ends the experiment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/interrupt.h"
+#include "reproduce/experiment.h"
+#include "reproduce/results.h"
+
+namespace cosformer::reproduce {
+
+struct RunOptions {
+  std::string program;  // the path of `cosformer`
+  std::string out;      // the experiment's directory, absolute
+  int64_t memory = 0;   // bytes that a process may have of its own; 0: any number
+  double budget = 0;    // seconds for all that is left to do; 0: as long as it takes
+  int threads = 0;      // 0: all cores
+  bool retry = false;   // run again what failed or was refused
+  std::string version = {};
+  std::string machine = {};  // a line on it
+};
+
+// What would be done now, in the order in which it is done.
+struct Job {
+  const Cell* cell = nullptr;
+  double share = 0;      // of the budget, in seconds; 0: none
+  bool changed = false;  // there is a result, but of other settings
+  bool resumed = false;  // it was begun before
+};
+
+// The cells that have no result of these settings. Those that serve others are among them only if
+// one of the others is; those that can't be run here are not.
+std::vector<Job> JobsOf(const std::vector<Cell>& cells, const Results& results,
+                        const RunOptions& options);
+
+struct RunSummary {
+  int signal = 0;  // that stopped it; what was running is resumed the next time
+  int done = 0;
+  int failed = 0;
+  int refused = 0;
+  int waiting = 0;  // not run, since what they need did not come about
+  double seconds = 0;
+};
+
+// Runs the jobs and adds a result of each. Throws Error only for what no cell could do better: a
+// full disk, a directory that can't be written.
+RunSummary RunJobs(const Experiment& experiment, const std::vector<Cell>& cells,
+                   const std::vector<Job>& jobs, const RunOptions& options, Results& results);
+
+// Of what a command wrote: the last sentence of the program, or else the last line.
+std::string LastSentence(const std::string& log);
+
+}  // namespace cosformer::reproduce
