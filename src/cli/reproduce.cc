@@ -177,8 +177,10 @@ void AddReproduce(CLI::App& app, int& code) {
                    "trainings make the steps of their recipes")
       ->default_str("");
   command
-      ->add_option("--memory", arguments->memory,
-                   "What a process may have, as 8G (RLIMIT_DATA); otherwise 9/10 of the machine's")
+      ->add_option(
+          "--memory", arguments->memory,
+          "Resident memory that a process may have, as 8G: one that takes more is ended, and "
+          "shown as ✗. Otherwise 9/10 of the machine's")
       ->default_str("");
   AddThreadsOption(*command, request.threads);
   command->add_flag("--retry", arguments->retry, "Run again what failed or was refused");

@@ -13,7 +13,7 @@ namespace cosformer::reproduce {
 struct Command {
   std::vector<std::string> words;  // from the subcommand on
   // The file in the cell's directory that {json} becomes. It takes this name only when the command
-  // has ended well, so that a command whose file is there is not run again.
+  // has ended well, so that a command whose file is there is not run again. Empty: there is none.
   std::string json;
   // Of a training: the directory of its run, in the cell's. One that was stopped is resumed.
   std::string run = {};
@@ -40,8 +40,8 @@ struct Cell {
   bool limited = false;
   // What it gives is no result, but serves other cells: a set of data, a pre-trained model.
   bool support = false;
-  // Bytes that each of its processes may have, where that is part of what is measured; 0: what the
-  // runner gives all.
+  // Resident bytes that each of its processes may have, where that is part of what is measured; 0:
+  // what the runner gives all.
   int64_t memory = 0;
 };
 

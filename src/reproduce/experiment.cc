@@ -41,8 +41,22 @@ Findings::Findings(const std::vector<Cell>& cells, const Results& results) {
       finding.result = results.Latest(cell.id);
       finding.other_settings = finding.result != nullptr;
     }
-    findings_.push_back(finding);
+    if (finding.result == nullptr) finding.blocked = Blocked(cell);
+    findings_.push_back(std::move(finding));
   }
+}
+
+// Cells come after those that they need.
+std::string Findings::Blocked(const Cell& cell) const {
+  for (const std::string& id : cell.needs) {
+    const Finding& needed = At(id);
+    if (needed.cell == nullptr) continue;
+    if (!needed.blocked.empty()) return needed.blocked;
+    if (needed.result != nullptr && needed.result->state != State::kDone) {
+      return fmt::format("{}: {}", needed.cell->label, needed.result->reason);
+    }
+  }
+  return "";
 }
 
 const Finding& Findings::At(const std::string& id) const {
@@ -52,7 +66,9 @@ const Finding& Findings::At(const std::string& id) const {
 }
 
 const std::vector<Experiment>& Experiments() {
-  static const std::vector<Experiment> kExperiments = {EfficiencyExperiment()};
+  static const std::vector<Experiment> kExperiments = {
+      EfficiencyExperiment(), LongRangeArenaExperiment(), LanguageModelExperiment(),
+      FinetuneExperiment(),   AblationExperiment(),       LocalityExperiment()};
   return kExperiments;
 }
 
@@ -103,9 +119,8 @@ Request Complete(const Experiment& experiment, Request request) {
 std::string Shown(const Finding& finding, const std::string& value, Table& table) {
   if (finding.cell == nullptr) return "";
   if (finding.result == nullptr) {
-    return finding.cell->absent.empty()
-               ? "not run"
-               : fmt::format("not run {}", NoteMark(table, finding.cell->absent));
+    const std::string& why = finding.cell->absent.empty() ? finding.blocked : finding.cell->absent;
+    return why.empty() ? "not run" : fmt::format("not run {}", NoteMark(table, why));
   }
   std::string shown;
   switch (finding.result->state) {

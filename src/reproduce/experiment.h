@@ -33,6 +33,7 @@ struct Finding {
   const Cell* cell = nullptr;
   const Result* result = nullptr;  // none: it was not run
   bool other_settings = false;     // the result is of other settings than the cell's
+  std::string blocked = {};        // why it can't be run: what became of a cell that it needs
 
   bool Done() const { return result != nullptr && result->state == State::kDone; }
   // A figure of a result; NaN where there is none.
@@ -49,6 +50,8 @@ class Findings {
   const Finding& At(const std::string& id) const;
 
  private:
+  std::string Blocked(const Cell& cell) const;
+
   std::vector<Finding> findings_;
   Finding none_;
 };

@@ -6,5 +6,10 @@
 namespace cosformer::reproduce {
 
 Experiment EfficiencyExperiment();
+Experiment LongRangeArenaExperiment();
+Experiment LanguageModelExperiment();
+Experiment FinetuneExperiment();
+Experiment AblationExperiment();
+Experiment LocalityExperiment();
 
 }  // namespace cosformer::reproduce

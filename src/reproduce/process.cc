@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -21,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kPoll{100};
+constexpr std::chrono::milliseconds kPoll{20};
 constexpr std::chrono::seconds kGrace{10};  // between asking to end and ending
 
 int OpenLog(const std::string& path) {
@@ -30,18 +31,22 @@ int OpenLog(const std::string& path) {
   return log;
 }
 
+// Resident bytes of a process; 0 once it has ended.
+int64_t ResidentBytes(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/statm", process));
+  int64_t all = 0, resident = 0;
+  if (!(file >> all >> resident)) return 0;
+  return resident * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+}
+
 // Between fork and exec: nothing that allocates or throws.
-[[noreturn]] void Become(const Process& process, char** argv, int log, pid_t parent) {
+[[noreturn]] void Become(char** argv, int log, pid_t parent) {
   // A group of its own: Ctrl-C on a terminal reaches the whole group, and what is then passed on
   // would be a second signal, which ends a training without saving.
   setpgid(0, 0);
   // Who kills this program outright shall not leave a training behind.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(127);
-  if (process.memory > 0) {
-    const rlimit limit = {static_cast<rlim_t>(process.memory), static_cast<rlim_t>(process.memory)};
-    setrlimit(RLIMIT_DATA, &limit);
-  }
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
@@ -65,7 +70,7 @@ Ending RunProcess(const Process& process, const Interrupt& interrupt,
   const auto start = Clock::now();
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child == 0) Become(process, argv.data(), log, parent);
+  if (child == 0) Become(argv.data(), log, parent);
   const int error = errno;
   close(log);
   if (child < 0) {
@@ -103,6 +108,10 @@ Ending RunProcess(const Process& process, const Interrupt& interrupt,
       kill(child, SIGTERM);
     }
     if (kill_at && now > *kill_at) kill(child, SIGKILL);
+    if (process.memory > 0 && ResidentBytes(child) > process.memory) {
+      ending.out_of_memory = true;
+      kill(child, SIGKILL);
+    }
     if (watch) watch();
     std::this_thread::sleep_for(kPoll);
   }

@@ -107,7 +107,9 @@ std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& req
     const Result* result = finding.result;
     if (result == nullptr) {
       if (!finding.cell->support) {
-        table.rows.push_back({finding.cell->label, "not run", finding.cell->absent, "", "", ""});
+        table.rows.push_back({finding.cell->label, "not run",
+                              finding.cell->absent.empty() ? finding.blocked : finding.cell->absent,
+                              "", "", ""});
       }
       continue;
     }
@@ -135,7 +137,8 @@ std::string JsonOf(const Experiment& experiment, const Request& request, const F
     if (cell.seed > 0) row["seed"] = cell.seed;
     if (cell.length > 0) row["length"] = cell.length;
     if (finding.result == nullptr) {
-      if (!cell.absent.empty()) row["reason"] = cell.absent;
+      const std::string& why = cell.absent.empty() ? finding.blocked : cell.absent;
+      if (!why.empty()) row["reason"] = why;
     } else {
       const Result& result = *finding.result;
       if (result.state != State::kDone) row["reason"] = result.reason;

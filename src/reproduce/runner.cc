@@ -110,6 +110,8 @@ class CellRun {
             options_.threads};
   }
 
+  int64_t MemoryLimit() const { return cell_.memory > 0 ? cell_.memory : options_.memory; }
+
   void Prepare() {
     std::error_code error;
     fs::create_directories(directory_, error);
@@ -140,10 +142,9 @@ class CellRun {
 
   // Whether the next command can be run.
   bool Run(const Command& command) {
-    if (fs::exists(directory_ / command.json)) return true;
+    if (!command.json.empty() && fs::exists(directory_ / command.json)) return true;
     const fs::path log = directory_ / "log.txt";
-    Process process{options_.program, WordsOf(command), log.string(),
-                    cell_.memory > 0 ? cell_.memory : options_.memory,
+    Process process{options_.program, WordsOf(command), log.string(), MemoryLimit(),
                     cell_.limited ? job_.share : 0};
     std::ofstream(log, std::ios::app) << "$ cosformer " << ShellText(process.words) << "\n";
     std::error_code error;
@@ -154,7 +155,9 @@ class CellRun {
       const double seconds =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       const RunProgress progress = run.empty() ? RunProgress{} : ProgressOf(run);
-      table_.Show(cell_, progress.part,
+      // What comes after a training is short beside it.
+      part_ = std::max(part_, progress.part);
+      table_.Show(cell_, part_,
                   progress.text.empty()
                       ? fmt::format("{}, {}", command.words[0], report::FormatDuration(seconds))
                       : progress.text);
@@ -166,24 +169,24 @@ class CellRun {
       return false;
     }
     if (ending.code == 0 && ending.signal == 0 && !ending.out_of_time) {
-      if (!command.json.empty()) Keep(command);
-      return true;
+      return command.json.empty() || Keep(command);
     }
     Judge(ending, ReadFrom(log, offset), !run.empty() && HasMetrics(run));
     return false;
   }
 
-  void Keep(const Command& command) {
+  bool Keep(const Command& command) {
     std::error_code error;
     const fs::path written = PlacesOf(command).json;
     if (!fs::exists(written)) {
       Fail("error", fmt::format("cosformer {} left no results", command.words[0]));
-      return;
+      return false;
     }
     fs::rename(written, directory_ / command.json, error);
     if (error) {
       throw Error(fmt::format("cannot rename \"{}\": {}", written.string(), error.message()));
     }
+    return true;
   }
 
   void Fail(const char* by, const std::string& reason) {
@@ -197,11 +200,11 @@ class CellRun {
     if (ending.out_of_time) {
       Fail("time", fmt::format("not done within its share of the budget, {}",
                                report::FormatDuration(job_.share)));
+    } else if (ending.out_of_memory) {
+      Fail("memory", fmt::format("out of memory: more than {}",
+                                 report::FormatBytes(static_cast<double>(MemoryLimit()))));
     } else if (SpeaksOfMemory(said)) {
-      const int64_t limit = cell_.memory > 0 ? cell_.memory : options_.memory;
-      Fail("memory", limit > 0 ? fmt::format("out of memory: more than {}",
-                                             report::FormatBytes(static_cast<double>(limit)))
-                               : "out of memory");
+      Fail("memory", "out of memory");
     } else if (ending.signal == SIGKILL) {
       Fail("memory", "killed by the system: out of memory, most likely");
     } else if (ending.signal != 0) {
@@ -240,6 +243,7 @@ class CellRun {
   LiveTable& table_;
   fs::path directory_;
   Result result_;
+  double part_ = 0;
   bool interrupted_ = false;
 };
 

@@ -1,0 +1,207 @@
+// Masked language models, pre-trained with each system and fine-tuned: the paper's table of
+// sentences, pairs and documents.
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "report/units.h"
+#include "reproduce/experiments.h"
+#include "reproduce/systems.h"
+#include "reproduce/training.h"
+
+namespace cosformer::reproduce {
+namespace {
+
+// Of the time of one fine-tuning, as the paper's own steps are.
+constexpr double kPretrainingWeight = 4;
+
+std::string IdOf(const std::string& task, const std::string& system, int64_t seed) {
+  return fmt::format("{}-{}-seed{}", task, system, seed);
+}
+
+std::string TitleOf(const std::string& task) {
+  std::string title = task;
+  for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return title;
+}
+
+std::string Label(const std::string& what, const std::string& system, int64_t seed,
+                  const Request& request) {
+  return fmt::format("{}, {}{}", what, LabelOf(system),
+                     request.seeds.size() > 1 ? fmt::format(", seed {}", seed) : "");
+}
+
+std::vector<Cell> Cells(const Request& request) {
+  const Set text = FindSet("pretraining", request.data);
+  std::vector<Cell> cells;
+  for (const int64_t seed : request.seeds) {
+    for (const std::string& system : request.systems) {
+      Cell pretrained =
+          TrainingCell(request, {.id = IdOf("pretraining", system, seed),
+                                 .label = Label("pre-training", system, seed, request),
+                                 .system = system,
+                                 .seed = seed,
+                                 .settings = PretrainingSettings(request.scale),
+                                 .set = text,
+                                 .judged = Judged::kNot});
+      pretrained.weight = kPretrainingWeight;
+      for (const std::string& task : request.tasks) {
+        const Set set = FindSet(task, request.data);
+        Cell cell = TrainingCell(
+            request,
+            {.id = IdOf(task, system, seed),
+             .label = Label(TitleOf(task), system, seed, request),
+             .system = system,
+             .task = task,
+             .seed = seed,
+             .settings = FinetuningSettings(task, request.scale),
+             .set = set,
+             // GLUE's test splits have no classes.
+             .judged = task == "imdb" || task == "amazon" ? Judged::kTest : Judged::kValidation,
+             .from = RunOf(pretrained)});
+        cell.needs = {pretrained.id};
+        if (cell.absent.empty()) cell.absent = text.absent;
+        if (&task == &request.tasks.front()) cells.push_back(pretrained);
+        cells.push_back(std::move(cell));
+      }
+    }
+  }
+  return cells;
+}
+
+std::vector<const Finding*> Seeds(const Findings& findings, const std::string& task,
+                                  const std::string& system, const Request& request) {
+  std::vector<const Finding*> found;
+  for (const int64_t seed : request.seeds) found.push_back(&findings.At(IdOf(task, system, seed)));
+  return found;
+}
+
+double MeanOf(const Findings& findings, const std::string& task, const std::string& system,
+              const Request& request, const char* value) {
+  const auto spread = SpreadOf(Seeds(findings, task, system, request), value);
+  return spread ? spread->mean : NAN;
+}
+
+std::string Percent(double value) {
+  return std::isfinite(value) ? fmt::format("{:.2f}", value) : "";
+}
+
+std::vector<Block> ReportFinetuning(const Findings& findings, const Request& request,
+                                    const std::string&) {
+  const PublishedTable& published = PublishedFinetuning();
+  Table table{.caption = "Accuracy in percent, and the paper's beside it", .header = {"system"}};
+  table.columns = "l";
+  std::vector<std::string> majority = {"always the same class"};
+  for (const std::string& task : request.tasks) {
+    table.header.push_back(TitleOf(task));
+    table.columns += 'r';
+    double share = NAN;
+    for (const std::string& system : request.systems) {
+      const double here = MeanOf(findings, task, system, request, "majority");
+      if (std::isfinite(here)) share = here;
+    }
+    majority.push_back(Percent(100 * share));
+    if (!published.Find("softmax", task)) continue;
+    table.header.push_back("paper");
+    table.columns += 'r';
+    majority.push_back("");
+  }
+  table.rows.push_back(std::move(majority));
+  for (const std::string& system : request.systems) {
+    std::vector<std::string> row = {LabelOf(system)};
+    for (const std::string& task : request.tasks) {
+      const auto seeds = Seeds(findings, task, system, request);
+      std::string text = SpreadText(seeds, "accuracy", 100, 2, table);
+      const double low = seeds[0]->Value("low"), high = seeds[0]->Value("high");
+      if (seeds.size() == 1 && std::isfinite(low)) {
+        text += fmt::format(" ± {:.1f}", 50 * (high - low));
+      }
+      row.push_back(std::move(text));
+      if (!published.Find("softmax", task)) continue;
+      row.push_back(Percent(published.Find(system, task).value_or(NAN)));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  Table cost{.caption = "Pre-training",
+             .header = {"system", "parameters", "steps", "tokens/s", "time"}};
+  cost.columns = "lrrrr";
+  for (const std::string& system : request.systems) {
+    const auto value = [&](const char* name) {
+      return MeanOf(findings, "pretraining", system, request, name);
+    };
+    const Finding& first = findings.At(IdOf("pretraining", system, request.seeds[0]));
+    if (!first.Done()) {
+      cost.rows.push_back({LabelOf(system), Shown(first, "", cost), "", "", ""});
+      continue;
+    }
+    cost.rows.push_back({LabelOf(system), report::FormatCount(value("parameters")),
+                         report::FormatCount(value("steps")),
+                         report::FormatCount(value("tokens_per_second")),
+                         report::FormatDuration(value("training_seconds"))});
+  }
+  return {Heading{"Accuracy"}, std::move(table), std::move(cost)};
+}
+
+std::vector<std::string> Summarise(const Findings& findings, const Request& request) {
+  std::vector<std::string> sentences;
+  const PublishedTable& published = PublishedFinetuning();
+  for (const std::string& task : request.tasks) {
+    const double ours = 100 * MeanOf(findings, task, "cosformer", request, "accuracy");
+    const double softmax = 100 * MeanOf(findings, task, "softmax", request, "accuracy");
+    if (!std::isfinite(ours)) continue;
+    std::string text = fmt::format("{}: cosFormer {:.1f} %", TitleOf(task), ours);
+    if (std::isfinite(softmax)) text += fmt::format(", softmax {:.1f} %", softmax);
+    text += fmt::format(", always the same class {:.1f} %",
+                        100 * MeanOf(findings, task, "cosformer", request, "majority"));
+    if (const auto theirs = published.Find("cosformer", task)) {
+      text += fmt::format("; the paper: {:.1f} and {:.1f} %", *theirs,
+                          *published.Find("softmax", task));
+      if (std::isfinite(softmax)) {
+        text += (ours > softmax) == (*theirs > *published.Find("softmax", task))
+                    ? ", in the same order"
+                    : ", in the other order";
+      }
+    }
+    sentences.push_back(text + ".");
+  }
+  return sentences;
+}
+
+}  // namespace
+
+Experiment FinetuneExperiment() {
+  Experiment experiment;
+  experiment.name = "finetune";
+  experiment.title = "Fine-tuning: masked language models on sentences, pairs and documents";
+  experiment.summary = "masked-LM pre-training, then SST-2, IMDB and pairs of sentences";
+  experiment.systems = {"softmax",  "cosformer",  "linear",      "performer",
+                        "reformer", "longformer", "rfa-gaussian"};
+  experiment.tasks = {"qqp", "sst-2", "mnli", "imdb", "amazon", "mrpc", "rte"};
+  experiment.needs = "pre-training: " + FoldersOf("pretraining");
+  for (const std::string& task : experiment.tasks) {
+    experiment.needs += fmt::format("; {}: {}", task, FoldersOf(task));
+  }
+  experiment.needs += "; GLUE's also in GLUE, glue, glue_data or glue_small";
+  experiment.scales = {kCompact, kOriginal};
+  experiment.published = {PublishedFinetuning()};
+  experiment.limits = {
+      "The paper pre-trains a model of RoBERTa-base's size for 50,000 updates; the compact scale "
+      "has 4 layers of width 256 and 1,500 updates on a smaller text. Accuracies are below the "
+      "published ones.",
+      "MRPC and RTE are pairs too, for who has no QQP and MNLI; the paper has no figures for them.",
+      "GLUE's tasks are judged on their validation split, on which the best checkpoint is also "
+      "chosen, as is usual."};
+  experiment.cells = Cells;
+  experiment.collect = [](const Cell&, const std::string& directory) {
+    return CollectTraining(directory);
+  };
+  experiment.figure = TrainingFigure;
+  experiment.summarise = Summarise;
+  experiment.report = ReportFinetuning;
+  return experiment;
+}
+
+}  // namespace cosformer::reproduce

@@ -1,0 +1,276 @@
+// Perplexity of causal language models: the paper's table on WikiText-103, on WikiText-2 at the
+// compact scale. And the ablation of cosFormer, whose curves come from the same kind of training.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "report/units.h"
+#include "reproduce/experiments.h"
+#include "reproduce/systems.h"
+#include "reproduce/training.h"
+
+namespace cosformer::reproduce {
+namespace {
+
+std::string IdOf(const std::string& system, int64_t seed) {
+  return fmt::format("{}-seed{}", system, seed);
+}
+
+std::string LabelWithSeed(const std::string& system, int64_t seed, const Request& request) {
+  return request.seeds.size() > 1 ? fmt::format("{}, seed {}", LabelOf(system), seed)
+                                  : LabelOf(system);
+}
+
+std::vector<Cell> CellsOf(const Request& request, const Settings& settings, const Set& set) {
+  std::vector<Cell> cells;
+  for (const int64_t seed : request.seeds) {
+    for (const std::string& system : request.systems) {
+      cells.push_back(TrainingCell(request, {.id = IdOf(system, seed),
+                                             .label = LabelWithSeed(system, seed, request),
+                                             .system = system,
+                                             .seed = seed,
+                                             .settings = settings,
+                                             .set = set}));
+    }
+  }
+  return cells;
+}
+
+std::vector<const Finding*> OfSystem(const Findings& findings, const std::string& system,
+                                     const Request& request) {
+  std::vector<const Finding*> found;
+  for (const int64_t seed : request.seeds) found.push_back(&findings.At(IdOf(system, seed)));
+  return found;
+}
+
+double MeanOf(const Findings& findings, const std::string& system, const Request& request,
+              const char* value) {
+  const auto spread = SpreadOf(OfSystem(findings, system, request), value);
+  return spread ? spread->mean : NAN;
+}
+
+std::vector<const Finding*> FirstSeed(const Findings& findings, const Request& request) {
+  std::vector<const Finding*> found;
+  for (const std::string& system : request.systems) {
+    found.push_back(&findings.At(IdOf(system, request.seeds[0])));
+  }
+  return found;
+}
+
+// Perplexities, cost, and the published row beside them where there is one.
+Table PerplexityTable(const Findings& findings, const Request& request,
+                      const PublishedTable* published) {
+  Table table{
+      .caption = "Perplexity a word (lower is better)",
+      .header = {"system", "parameters", "steps", "tokens/s", "validation", "test", "to softmax"}};
+  table.columns = "lrrrrrr";
+  if (published != nullptr) {
+    table.header.insert(table.header.end(), {"paper: validation", "test", "to softmax"});
+    table.columns += "rrr";
+  }
+  const double softmax = MeanOf(findings, "softmax", request, "perplexity");
+  for (const std::string& system : request.systems) {
+    const std::vector<const Finding*> seeds = OfSystem(findings, system, request);
+    const auto count = [&](const char* value) {
+      const auto spread = SpreadOf(seeds, value);
+      return spread ? report::FormatCount(spread->mean) : "";
+    };
+    const double mean = MeanOf(findings, system, request, "perplexity");
+    std::vector<std::string> row = {
+        LabelOf(system),
+        count("parameters"),
+        count("steps"),
+        count("tokens_per_second"),
+        SpreadText(seeds, "valid_perplexity", 1, 1, table),
+        SpreadText(seeds, "perplexity", 1, 1, table),
+        std::isfinite(mean / softmax) ? report::FormatRatio(mean / softmax) : ""};
+    if (published != nullptr) {
+      const auto figure = [&](const char* column) { return published->Find(system, column); };
+      for (const char* column : {"valid", "test"}) {
+        row.push_back(figure(column) ? fmt::format("{:.1f}", *figure(column)) : "");
+      }
+      row.push_back(figure("test")
+                        ? report::FormatRatio(*figure("test") / *published->Find("softmax", "test"))
+                        : "");
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string Compared(double ours, double other) {
+  return ours < other ? "better" : ours > other ? "worse" : "the same";
+}
+
+std::vector<std::string> SummariseModels(const Findings& findings, const Request& request) {
+  std::vector<std::string> sentences;
+  const double cosformer = MeanOf(findings, "cosformer", request, "perplexity");
+  const double softmax = MeanOf(findings, "softmax", request, "perplexity");
+  if (!std::isfinite(cosformer)) return sentences;
+  if (std::isfinite(softmax)) {
+    sentences.push_back(fmt::format(
+        "cosFormer's test perplexity is {:.1f} a word, softmax's {:.1f}: {} × softmax's ({}); the "
+        "paper has 23.1 against 26.2, {}.",
+        cosformer, softmax, fmt::format("{:.3f}", cosformer / softmax),
+        Compared(cosformer, softmax), report::FormatRatio(23.1 / 26.2)));
+  }
+  int ranked = 0, better = 0;
+  for (const std::string& system : request.systems) {
+    const double other = MeanOf(findings, system, request, "perplexity");
+    if (system == "cosformer" || !std::isfinite(other)) continue;
+    ++ranked;
+    better += other < cosformer ? 1 : 0;
+  }
+  if (ranked > 0) {
+    sentences.push_back(
+        fmt::format("{} of the {} other systems that were run are better than "
+                    "cosFormer; in the paper none is on the test split.",
+                    better, ranked));
+  }
+  const double speed = MeanOf(findings, "cosformer", request, "tokens_per_second") /
+                       MeanOf(findings, "softmax", request, "tokens_per_second");
+  if (std::isfinite(speed)) {
+    sentences.push_back(
+        fmt::format("In training cosFormer runs at {} softmax's tokens a second, at "
+                    "512 tokens a sequence.",
+                    report::FormatRatio(speed)));
+  }
+  return sentences;
+}
+
+std::vector<Block> ReportModels(const Findings& findings, const Request& request,
+                                const std::string& out) {
+  std::vector<Block> blocks = {Heading{"Perplexity"},
+                               PerplexityTable(findings, request, &PublishedLanguageModel())};
+  if (auto picture = CurvesPicture(FirstSeed(findings, request), out)) {
+    blocks.push_back(std::move(*picture));
+  }
+  return blocks;
+}
+
+struct Variant {
+  const char* system;
+  const char* similarity;
+  const char* reweighting;
+};
+constexpr Variant kVariants[] = {{"softmax", "softmax", ""},
+                                 {"cosformer", "ReLU", "cos"},
+                                 {"relu", "ReLU", "none"},
+                                 {"cosformer-leaky-relu", "LeakyReLU", "cos"},
+                                 {"leaky-relu", "LeakyReLU", "none"},
+                                 {"cosformer-identity", "identity", "cos"},
+                                 {"identity", "identity", "none"}};
+
+std::vector<Block> ReportAblation(const Findings& findings, const Request& request,
+                                  const std::string& out) {
+  Table table = PerplexityTable(findings, request, nullptr);
+  table.header.insert(table.header.begin() + 1, {"similarity", "re-weighting"});
+  table.columns.insert(1, "ll");
+  for (size_t i = 0; i < table.rows.size(); ++i) {
+    std::vector<std::string> facts = {"", ""};
+    for (const Variant& variant : kVariants) {
+      if (request.systems[i] == variant.system) facts = {variant.similarity, variant.reweighting};
+    }
+    table.rows[i].insert(table.rows[i].begin() + 1, facts.begin(), facts.end());
+  }
+  std::vector<Block> blocks = {Heading{"The similarity function and the re-weighting"},
+                               std::move(table)};
+  if (auto picture = CurvesPicture(FirstSeed(findings, request), out)) {
+    blocks.push_back(std::move(*picture));
+  }
+  return blocks;
+}
+
+std::vector<std::string> SummariseAblation(const Findings& findings, const Request& request) {
+  std::vector<std::string> sentences;
+  const auto perplexity = [&](const char* system) {
+    return MeanOf(findings, system, request, "perplexity");
+  };
+  // A training that failed is the worst there is; one that was not run says nothing.
+  const auto failed = [&](const char* system) {
+    const Finding& finding = findings.At(IdOf(system, request.seeds[0]));
+    return finding.result != nullptr && finding.result->state == State::kFailed;
+  };
+  const auto compare = [&](const char* one, const char* other, const char* what) {
+    const double a = perplexity(one), b = perplexity(other);
+    if (std::isfinite(a) && std::isfinite(b)) {
+      sentences.push_back(fmt::format("{}: {:.1f} against {:.1f}, {} the paper.", what, a, b,
+                                      a < b ? "as in" : "against"));
+    } else if (std::isfinite(a) && failed(other)) {
+      sentences.push_back(
+          fmt::format("{}: {:.1f}, and the other failed, as in the paper.", what, a));
+    }
+  };
+  compare("cosformer", "relu", "With the cos re-weighting against without it (ReLU)");
+  compare("cosformer", "cosformer-leaky-relu", "ReLU against LeakyReLU (with cos)");
+  compare("cosformer-leaky-relu", "cosformer-identity", "LeakyReLU against identity (with cos)");
+  compare("relu", "leaky-relu", "ReLU against LeakyReLU (without cos)");
+  compare("leaky-relu", "identity", "LeakyReLU against identity (without cos)");
+  return sentences;
+}
+
+nlohmann::json Collect(const Cell&, const std::string& directory) {
+  return CollectTraining(directory);
+}
+
+}  // namespace
+
+Experiment LanguageModelExperiment() {
+  Experiment experiment;
+  experiment.name = "language-model";
+  experiment.title = "Language models: perplexity on WikiText";
+  experiment.summary = "perplexity of softmax, Linear Transformer, RFA, Performer and cosFormer";
+  experiment.needs =
+      FoldersOf("wikitext-2") + "; at the original scale " + FoldersOf("wikitext-103");
+  experiment.systems = {"softmax",           "cosformer",      "linear",
+                        "performer",         "rfa-gaussian",   "rfa-arccos",
+                        "rfa-gate-gaussian", "rfa-gate-arccos"};
+  experiment.scales = {kCompact, kOriginal};
+  experiment.published = {PublishedLanguageModel()};
+  experiment.limits = {
+      "The paper trains 150,000 updates of a model with 16 layers of width 1,024 on WikiText-103; "
+      "the compact scale has 4 layers of width 256 and WikiText-2. Ratios to softmax compare, "
+      "perplexities do not.",
+      "The paper's cosFormer has a test perplexity below its validation perplexity, which is "
+      "unusual: take it with care. It has no figure for Performer.",
+      "The validation figure is of a sample of 65,536 tokens, the test figure of the whole split, "
+      "in "
+      "windows side by side. Other seeds give somewhat other figures: --seeds 1,2,3 shows how "
+      "much."};
+  experiment.cells = [](const Request& request) {
+    return CellsOf(
+        request, LanguageModelSettings(request.scale),
+        FindSet(request.scale == kOriginal ? "wikitext-103" : "wikitext-2", request.data));
+  };
+  experiment.collect = Collect;
+  experiment.figure = TrainingFigure;
+  experiment.summarise = SummariseModels;
+  experiment.report = ReportModels;
+  return experiment;
+}
+
+Experiment AblationExperiment() {
+  Experiment experiment;
+  experiment.name = "ablation";
+  experiment.title = "Ablation: the similarity function and the cos re-weighting";
+  experiment.summary = "ReLU, LeakyReLU, identity and softmax, with and without cos: loss curves";
+  experiment.needs = FoldersOf("wikitext-2");
+  for (const Variant& variant : kVariants) experiment.systems.push_back(variant.system);
+  experiment.limits = {
+      "The paper's order is set beside ours, not its figures: it ablates on other tasks. ReLU is "
+      "best there, then LeakyReLU, then identity, and re-weighting helps.",
+      "Weights of identity and LeakyReLU can be negative and their sum can vanish, so that a "
+      "training may fail by chance: more seeds tell."};
+  experiment.cells = [](const Request& request) {
+    return CellsOf(request, SmallLanguageModelSettings(), FindSet("wikitext-2", request.data));
+  };
+  experiment.collect = Collect;
+  experiment.figure = TrainingFigure;
+  experiment.summarise = SummariseAblation;
+  experiment.report = ReportAblation;
+  return experiment;
+}
+
+}  // namespace cosformer::reproduce

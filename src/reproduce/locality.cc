@@ -1,0 +1,283 @@
+// Where trained models look: attention maps of cosFormer and softmax side by side, and the weight
+// against the distance.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cosformer/error.h"
+#include "formats/json.h"
+#include "formats/read_file.h"
+#include "report/plot.h"
+#include "report/units.h"
+#include "reproduce/experiments.h"
+#include "reproduce/systems.h"
+#include "reproduce/training.h"
+
+namespace cosformer::reproduce {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kLayers = 4;    // of SmallLanguageModelSettings()
+constexpr int kTokens = 256;  // more than 200: maps are then embedded as pictures, which are small
+constexpr int kNear = 16;     // tokens; what a summary calls near
+
+std::string TrainingId(const std::string& system, int64_t seed) {
+  return fmt::format("{}-seed{}", system, seed);
+}
+
+std::string MapId(int layer, int64_t seed) {
+  return fmt::format("map-layer{}-seed{}", layer, seed);
+}
+
+// The beginning of the validation text: more than kTokens tokens, and seen by no training.
+std::string Passage(const std::string& directory) {
+  constexpr size_t kBytes = 6000;
+  for (const char* name : {"wiki.valid.tokens", "wiki.valid.raw", "valid.txt"}) {
+    const std::string path = (fs::path(directory) / name).string();
+    if (!fs::exists(path)) continue;
+    std::string text = ReadFile(path, size_t{1} << 30);
+    if (text.size() > kBytes) {
+      const size_t end = text.find('\n', kBytes);
+      text.resize(end == std::string::npos ? text.size() : end + 1);
+    }
+    return text;
+  }
+  return "";
+}
+
+std::vector<Cell> Cells(const Request& request) {
+  const Set set = FindSet("wikitext-2", request.data);
+  const std::string passage = set.absent.empty() ? Passage(set.path) : "";
+  std::vector<Cell> cells;
+  for (const int64_t seed : request.seeds) {
+    std::vector<std::string> runs, needs;
+    for (const std::string& system : request.systems) {
+      cells.push_back(TrainingCell(request, {.id = TrainingId(system, seed),
+                                             .label = "training " + LabelOf(system),
+                                             .system = system,
+                                             .seed = seed,
+                                             .settings = SmallLanguageModelSettings(),
+                                             .set = set,
+                                             .run = system}));
+      runs.push_back(RunOf(cells.back(), system));
+      needs.push_back(cells.back().id);
+    }
+    for (int layer = 0; layer < kLayers; ++layer) {
+      Cell cell{.id = MapId(layer, seed),
+                .label = fmt::format("maps of layer {}", layer),
+                .task = "map",
+                .seed = seed};
+      cell.absent = set.absent.empty() && passage.empty()
+                        ? fmt::format("{} has no validation text to attend to", set.path)
+                        : set.absent;
+      cell.files = {{"text.txt", passage}};
+      std::vector<std::string> words = {"attention"};
+      words.insert(words.end(), runs.begin(), runs.end());
+      words.insert(words.end(),
+                   {"--file", "{cell}/text.txt", "--tokens", fmt::format("{}", kTokens), "--layer",
+                    fmt::format("{}", layer), "--out", "{cell}/map.svg", "--threads", "{threads}",
+                    "--json", "{json}"});
+      cell.commands = {{words, "map.json"}};
+      cell.needs = needs;
+      cell.weight = 0;
+      cells.push_back(std::move(cell));
+    }
+  }
+  return cells;
+}
+
+// The mean over queries, past the first, of the weight that lies on keys at most kNear tokens away.
+double NearShare(const json& weights) {
+  double sum = 0;
+  int rows = 0;
+  for (int i = 4 * kNear; i < static_cast<int>(weights.size()); ++i) {
+    double near = 0, all = 0;
+    for (int j = 0; j < static_cast<int>(weights[static_cast<size_t>(i)].size()); ++j) {
+      const json& weight = weights[static_cast<size_t>(i)][static_cast<size_t>(j)];
+      if (!weight.is_number()) continue;
+      all += weight.get<double>();
+      if (std::abs(i - j) <= kNear) near += weight.get<double>();
+    }
+    if (!(all > 0)) continue;
+    sum += near / all;
+    ++rows;
+  }
+  return rows > 0 ? sum / rows : NAN;
+}
+
+json Collect(const Cell& cell, const std::string& directory) {
+  if (cell.task != "map") return CollectTraining(directory);
+  const json map = ReadJsonFile((fs::path(directory) / "map.json").string(), size_t{1} << 28);
+  json values = {{"near_tokens", kNear}, {"maps", json::array()}};
+  for (const json& one : map.at("maps")) {
+    const double near = NearShare(one.at("weights"));
+    values["maps"].push_back({{"system", fs::path(one.at("model").get<std::string>()).filename()},
+                              {"near_share", std::isnan(near) ? json() : json(near)},
+                              {"mean_weight_by_distance", one.at("mean_weight_by_distance")}});
+  }
+  return values;
+}
+
+double NearOf(const Finding& finding, const std::string& system) {
+  if (!finding.Done()) return NAN;
+  for (const json& map : finding.result->values.at("maps")) {
+    if (map.at("system") == system && map.at("near_share").is_number()) {
+      return map["near_share"].get<double>();
+    }
+  }
+  return NAN;
+}
+
+// Over the layers.
+double MeanNear(const Findings& findings, const Request& request, const std::string& system) {
+  double sum = 0;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    sum += NearOf(findings.At(MapId(layer, request.seeds[0])), system);
+  }
+  return sum / kLayers;
+}
+
+std::string FigureOf(const Result& result) {
+  if (!result.values.contains("maps")) return TrainingFigure(result);
+  std::string text;
+  for (const json& map : result.values["maps"]) {
+    if (!map.at("near_share").is_number()) continue;
+    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ",
+                        LabelOf(map.at("system").get<std::string>()),
+                        100 * map["near_share"].get<double>());
+  }
+  return fmt::format("weight within {} tokens: {}", kNear, text);
+}
+
+std::string DrawDistances(const Findings& findings, const Request& request) {
+  report::Figure figure{
+      .title = "Weight against distance", .subtitle = "mean of the heads", .panels = {}};
+  for (int layer = 0; layer < kLayers; ++layer) {
+    const Finding& finding = findings.At(MapId(layer, request.seeds[0]));
+    if (!finding.Done()) continue;
+    report::Panel panel{.title = fmt::format("Layer {}", layer),
+                        .x = {"distance in tokens", report::Scale::kLinear, ""},
+                        .y = {"mean weight", report::Scale::kLog10, ""},
+                        .series = {}};
+    for (const json& map : finding.result->values.at("maps")) {
+      report::Series series{
+          .name = LabelOf(map.at("system").get<std::string>()), .points = {}, .markers = false};
+      const json& weights = map.at("mean_weight_by_distance");
+      // The last distances have few pairs each, and show nothing but noise.
+      for (size_t i = 0; i < weights.size() * 7 / 8; ++i) {
+        const double weight = weights[i].is_number() ? weights[i].get<double>() : NAN;
+        series.points.push_back({static_cast<double>(i), weight > 0 ? weight : NAN});
+      }
+      panel.series.push_back(std::move(series));
+    }
+    figure.panels.push_back(std::move(panel));
+  }
+  if (figure.panels.empty()) return "";
+  try {
+    return RenderSvg(figure);
+  } catch (const Error&) {
+    return "";  // a layer without any positive weight
+  }
+}
+
+std::vector<Block> ReportLocality(const Findings& findings, const Request& request,
+                                  const std::string& out) {
+  Table table{.caption = fmt::format("The part of a query's weight on keys at most {} tokens away, "
+                                     "in percent: mean over heads and queries",
+                                     kNear),
+              .header = {"system"}};
+  table.columns = "l";
+  for (int layer = 0; layer < kLayers; ++layer) {
+    table.header.push_back(fmt::format("layer {}", layer));
+    table.columns += 'r';
+  }
+  table.header.push_back("test perplexity");
+  table.columns += 'r';
+  for (const std::string& system : request.systems) {
+    std::vector<std::string> row = {LabelOf(system)};
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const Finding& finding = findings.At(MapId(layer, request.seeds[0]));
+      const double near = NearOf(finding, system);
+      row.push_back(
+          Shown(finding, std::isfinite(near) ? fmt::format("{:.1f}", 100 * near) : "", table));
+    }
+    const Finding& training = findings.At(TrainingId(system, request.seeds[0]));
+    row.push_back(Shown(training, fmt::format("{:.1f}", training.Value("perplexity")), table));
+    table.rows.push_back(std::move(row));
+  }
+  std::vector<Block> blocks = {Heading{"How near attention looks"}, std::move(table)};
+  if (std::string svg = DrawDistances(findings, request); !svg.empty()) {
+    blocks.push_back(Picture{"distance", "The mean weight against the distance, layer by layer.",
+                             std::move(svg)});
+  }
+  blocks.push_back(Heading{"Maps"});
+  for (int layer = 0; layer < kLayers; ++layer) {
+    const Finding& finding = findings.At(MapId(layer, request.seeds[0]));
+    if (!finding.Done()) continue;
+    const std::string path = (fs::path(out) / finding.result->directory / "map.svg").string();
+    if (!fs::exists(path)) continue;
+    blocks.push_back(Picture{fmt::format("map-layer{}", layer),
+                             fmt::format("Layer {}: queries from top to bottom, keys from left to "
+                                         "right; mean of the heads.",
+                                         layer),
+                             ReadFile(path, size_t{1} << 26)});
+  }
+  return blocks;
+}
+
+std::vector<std::string> Summarise(const Findings& findings, const Request& request) {
+  std::vector<std::string> sentences;
+  const double cosformer = MeanNear(findings, request, "cosformer");
+  const double softmax = MeanNear(findings, request, "softmax");
+  if (std::isfinite(cosformer) && std::isfinite(softmax)) {
+    sentences.push_back(
+        fmt::format("Of a query's weight, cosFormer puts {:.0f} % on keys at most {} tokens away, "
+                    "softmax {:.0f} "
+                    "%, on average over the layers; the paper has cosFormer's re-weighting favour "
+                    "neighbours as "
+                    "softmax does: {}.",
+                    100 * cosformer, kNear, 100 * softmax,
+                    cosformer >= softmax         ? "here at least as much"
+                    : cosformer >= 0.5 * softmax ? "here less, though of the same order"
+                                                 : "here far less"));
+    // What a query that looks everywhere alike would have; causal, from 64 to 255 tokens before it.
+    double even = 0;
+    for (int i = 4 * kNear; i < kTokens; ++i) even += (kNear + 1.0) / (i + 1);
+    sentences.push_back(
+        fmt::format("A query that looks at all before it alike would put {:.0f} % "
+                    "there.",
+                    100 * even / (kTokens - 4 * kNear)));
+  }
+  return sentences;
+}
+
+}  // namespace
+
+Experiment LocalityExperiment() {
+  Experiment experiment;
+  experiment.name = "locality";
+  experiment.title = "Locality: what trained models attend to";
+  experiment.summary = "attention maps of cosFormer and softmax, and the weight against distance";
+  experiment.needs = FoldersOf("wikitext-2");
+  experiment.systems = {"softmax", "cosformer"};
+  experiment.limits = {
+      "Maps are of one passage, the beginning of the validation text, and of one seed; the table "
+      "and the curves are means over the heads, which may differ.",
+      "cosFormer's map has what it weighs values by, after the normaliser: it has no softmax.",
+      "Only systems that cosformer attention can draw: cosFormer, its ablations, the Linear "
+      "Transformer and softmax."};
+  experiment.cells = Cells;
+  experiment.collect = Collect;
+  experiment.figure = FigureOf;
+  experiment.summarise = Summarise;
+  experiment.report = ReportLocality;
+  return experiment;
+}
+
+}  // namespace cosformer::reproduce

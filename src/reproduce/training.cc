@@ -1,0 +1,193 @@
+#include "reproduce/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "cosformer/error.h"
+#include "formats/json.h"
+#include "report/plot.h"
+#include "report/statistics.h"
+#include "reproduce/systems.h"
+#include "runs/curves.h"
+#include "runs/run_directory.h"
+
+namespace cosformer::reproduce {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::vector<std::string> DataWords(const Set& set, const Settings& settings) {
+  std::vector<std::string> words = {"data", "show", "--samples", "0"};
+  for (const auto& [option, value] : set.options) {
+    words.insert(words.end(), {"--" + option, value});
+  }
+  // What decides how it is tokenised.
+  for (const auto& [option, value] : settings.options) {
+    if (option != "task" && option != "length" && option != "tokenizer" && option != "vocabulary") {
+      continue;
+    }
+    std::string plain = value;
+    std::erase(plain, '"');
+    words.insert(words.end(), {"--" + option, plain});
+  }
+  words.insert(words.end(), {"--json", "{json}"});
+  return words;
+}
+
+// A loss is the mean over tokens: that of a word counts its tokens.
+void AddPerplexity(const std::string& prefix, double loss, const json& split, json& values) {
+  const auto tokens = split.at("tokens").get<double>(), words = split.at("words").get<double>();
+  values[prefix + "token_perplexity"] = std::exp(loss);
+  // Of a text without blanks there is none a word.
+  values[prefix + "perplexity"] = std::exp(words > 0 ? loss * (tokens - 1) / words : loss);
+}
+
+void AddAccuracy(double accuracy, const json& split, json& values) {
+  const auto examples = split.at("examples").get<int64_t>();
+  const report::Interval interval =
+      report::Wilson(std::llround(accuracy * static_cast<double>(examples)), examples);
+  values.update({{"accuracy", accuracy},
+                 {"low", interval.low},
+                 {"high", interval.high},
+                 {"majority", split.at("majority")},
+                 {"examples", examples}});
+}
+
+}  // namespace
+
+Cell TrainingCell(const Request& request, const Training& training) {
+  Settings settings = training.settings;
+  for (const auto& [option, value] : training.set.options) settings.SetText(option, value);
+  settings.SetText("attention", training.system);
+  settings.Set("seed", fmt::format("{}", training.seed));
+  if (!training.from.empty()) settings.SetText("from", training.from);
+  if (request.by_time) {
+    settings.Remove("steps");
+    settings.Remove("epochs");
+    settings.Remove("warmup");
+    settings.Remove("eval-every");
+  }
+  Cell cell{.id = training.id, .label = training.label, .system = training.system};
+  cell.task = training.task;
+  cell.seed = training.seed;
+  cell.absent = training.set.absent;
+  cell.files = {{"recipe.toml", TomlOf(settings)}};
+  const std::string run = "{cell}/" + training.run;
+  if (training.judged == Judged::kTest || training.judged == Judged::kPerplexity) {
+    cell.commands.push_back({DataWords(training.set, training.settings), "data.json"});
+  }
+  cell.commands.push_back({{"train", "--recipe", "{cell}/recipe.toml", "--out", run, "--threads",
+                            "{threads}", "--json", "{json}"},
+                           "train.json",
+                           training.run});
+  if (training.judged == Judged::kValidation) {
+    cell.commands.push_back(
+        {{"eval", run, "--split", "valid", "--threads", "{threads}", "--json", "{json}"},
+         "valid.json"});
+  }
+  cell.support = training.judged == Judged::kNot;
+  return cell;
+}
+
+std::string RunOf(const Cell& cell, const std::string& run) {
+  return fmt::format("{{out}}/{}/{}", DirectoryOf(cell), run);
+}
+
+json CollectTraining(const std::string& directory) {
+  const auto path = [&](const char* name) { return (fs::path(directory) / name).string(); };
+  const json train = ReadJsonFile(path("train.json"));
+  json values = {{"parameters", train.at("parameters")},
+                 {"steps", train.at("step")},
+                 {"tokens", train.at("tokens")},
+                 {"training_seconds", train.at("seconds")},
+                 {"tokens_per_second", train.at("tokens_per_second")},
+                 {"training_peak_bytes", train.at("peak_bytes")}};
+  if (fs::exists(path("data.json"))) {
+    const json splits = ReadJsonFile(path("data.json")).at("splits");
+    const json& test = train.at("test");
+    if (test.contains("accuracy")) {
+      AddAccuracy(test["accuracy"].get<double>(), splits.at("test"), values);
+    } else {
+      AddPerplexity("", test.at("loss").get<double>(), splits.at("test"), values);
+      AddPerplexity("valid_", train.at("best").at("loss").get<double>(), splits.at("valid"),
+                    values);
+    }
+  } else if (fs::exists(path("valid.json"))) {
+    const json valid = ReadJsonFile(path("valid.json"));
+    for (const char* name : {"accuracy", "low", "high", "majority", "examples"}) {
+      values[name] = valid.at(name);
+    }
+  }
+  return values;
+}
+
+std::string TrainingFigure(const Result& result) {
+  const json& values = result.values;
+  if (values.contains("accuracy")) {
+    return fmt::format("accuracy {:.2f} % (majority {:.2f} %)",
+                       100 * values["accuracy"].get<double>(),
+                       100 * values.at("majority").get<double>());
+  }
+  if (values.contains("perplexity")) {
+    return fmt::format("test perplexity {:.1f} a word", values["perplexity"].get<double>());
+  }
+  return "";
+}
+
+std::optional<Spread> SpreadOf(std::span<const Finding* const> findings, const std::string& value) {
+  Spread spread;
+  for (const Finding* finding : findings) {
+    const double x = finding->Value(value);
+    if (!std::isfinite(x)) continue;
+    spread.low = spread.count == 0 ? x : std::min(spread.low, x);
+    spread.high = spread.count == 0 ? x : std::max(spread.high, x);
+    spread.mean += x;
+    ++spread.count;
+  }
+  if (spread.count == 0) return std::nullopt;
+  spread.mean /= spread.count;
+  return spread;
+}
+
+std::string SpreadText(std::span<const Finding* const> findings, const std::string& value,
+                       double scale, int digits, Table& table) {
+  const std::optional<Spread> spread = SpreadOf(findings, value);
+  if (!spread) return findings.empty() ? "" : Shown(*findings[0], "?", table);
+  std::string text = fmt::format("{:.{}f}", scale * spread->mean, digits);
+  if (spread->count > 1) {
+    text += fmt::format(" ({:.{}f}–{:.{}f})", scale * spread->low, digits, scale * spread->high,
+                        digits);
+  }
+  for (const Finding* finding : findings) {
+    if (finding->Done() && finding->other_settings) return Shown(*finding, text, table);
+  }
+  return text;
+}
+
+std::optional<Picture> CurvesPicture(std::span<const Finding* const> findings,
+                                     const std::string& out, const std::string& run) {
+  std::vector<TrainingRun> runs;
+  for (const Finding* finding : findings) {
+    if (finding->result == nullptr) continue;
+    const std::string metrics =
+        MetricsPath((fs::path(out) / finding->result->directory / run).string());
+    if (!fs::exists(metrics)) continue;
+    runs.push_back({finding->cell->label, ReadMetrics(metrics)});
+  }
+  if (runs.empty()) return std::nullopt;
+  try {
+    report::Figure figure = CurvesOf(runs, {});
+    figure.title = "Loss and validation";
+    return Picture{"curves",
+                   "The training loss (dotted) and what the validation split gave, against steps.",
+                   RenderSvg(figure)};
+  } catch (const Error&) {
+    return std::nullopt;  // a run that ended before its first figures
+  }
+}
+
+}  // namespace cosformer::reproduce
