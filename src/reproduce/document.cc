@@ -53,8 +53,11 @@ std::string MarkdownOf(const Table& table) {
 std::string HtmlRow(const Table& table, const std::vector<std::string>& cells, const char* tag) {
   std::string row = "<tr>";
   for (size_t i = 0; i < cells.size(); ++i) {
-    row += fmt::format("<{}{}>{}</{}>", tag, table.columns[i] == 'r' ? " class=\"r\"" : "",
-                       EscapeXml(cells[i]), tag);
+    // What was not run stays in the background.
+    const char* kind = cells[i].starts_with("not run") ? " class=\"r faint\""
+                       : table.columns[i] == 'r'       ? " class=\"r\""
+                                                       : "";
+    row += fmt::format("<{}{}>{}</{}>", tag, kind, EscapeXml(cells[i]), tag);
   }
   return row + "</tr>\n";
 }
@@ -102,7 +105,8 @@ h1{font-size:1.7rem;line-height:1.2}h2{font-size:1.25rem;margin-top:2.2rem;borde
 table{border-collapse:collapse;margin:1.2rem 0 .3rem;font-size:.88rem}
 caption{text-align:left;font-weight:600;padding-bottom:.3rem}
 th,td{padding:.15rem .6rem;text-align:left;border-bottom:1px solid #ddd;vertical-align:top}
-thead th{border-bottom:2px solid #333}.r{text-align:right;font-variant-numeric:tabular-nums}
+thead th{border-bottom:2px solid #333}.r{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.faint{color:#767676}
 .notes{font-size:.82rem;color:#333;margin-top:.2rem}.wide{overflow-x:auto}
 figure{margin:1.5rem 0;overflow-x:auto}figcaption{font-size:.88rem;color:#333}svg{max-width:100%;height:auto}
 pre{background:#f3f3f3;padding:.7rem;overflow-x:auto;font-size:.85rem}summary{cursor:pointer;font-weight:600}

@@ -2,6 +2,7 @@
 // which goes to 4K, and on to 64K. One model for all systems; a step is one sequence.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -172,7 +173,7 @@ std::string PublishedText(const Pass& pass, const std::string& system, int64_t l
   if (std::isnan(*value)) return "✗";
   const double ratio = PublishedRatio(pass, system, length);
   if (std::isfinite(ratio)) return FormatRatio(ratio);
-  return fmt::format("{} steps/s {}", Number(*value),
+  return fmt::format("{}/s {}", Number(*value),
                      NoteMark(table,
                               "Softmax was out of memory in the paper at this length: no "
                               "ratio, the published steps a second instead."));
@@ -197,7 +198,9 @@ Table RatioTable(const Findings& findings, const Request& request, const Pass& p
       row.push_back(RatioText(SpeedRatio(findings, pass, system, length)));
       if (Published(pass, length)) row.push_back(PublishedText(pass, system, length, table));
     }
-    table.rows.push_back(std::move(row));
+    const bool empty = std::all_of(row.begin() + 1, row.end(),
+                                   [](const std::string& cell) { return cell.empty(); });
+    if (!empty) table.rows.push_back(std::move(row));
   }
   return table;
 }
@@ -272,45 +275,57 @@ std::string Fastest(const Findings& findings, const Request& request, const Pass
   return best;
 }
 
+// The longest length at which both have a figure that holds for `usable`.
+template <class Usable>
+int64_t Longest(const Request& request, const Usable& usable) {
+  for (size_t i = request.lengths.size(); i-- > 0;) {
+    if (usable(request.lengths[i])) return request.lengths[i];
+  }
+  return 0;
+}
+
+std::string SpeedSentence(const Findings& findings, const Request& request, const Pass& pass,
+                          int64_t length) {
+  const double ours = SpeedRatio(findings, pass, "cosformer", length);
+  const double theirs = PublishedRatio(pass, "cosformer", length);
+  std::string text = fmt::format("{} at {}: cosFormer runs at {} softmax's speed", pass.title,
+                                 FormatInteger(length), FormatRatio(ours));
+  if (std::isfinite(theirs)) {
+    text += fmt::format(" here, {} in the paper, {}", FormatRatio(theirs),
+                        (ours > 1) == (theirs > 1) ? "which agrees on who is faster"
+                                                   : "which does not agree on who is faster");
+  }
+  const std::string fastest = Fastest(findings, request, pass, length);
+  text += fastest == "cosformer"
+              ? "; it is the fastest of all that were run"
+              : fmt::format("; the fastest is {}, at {} softmax's", LabelOf(fastest),
+                            FormatRatio(SpeedRatio(findings, pass, fastest, length)));
+  return text + ".";
+}
+
 std::vector<std::string> Summarise(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
   for (const Pass& pass : kPasses) {
-    // Where the paper has both figures, and the longest length that was measured.
-    for (size_t i = request.lengths.size(); i-- > 0;) {
-      const int64_t length = request.lengths[i];
-      const double ours = SpeedRatio(findings, pass, "cosformer", length);
-      if (!std::isfinite(ours)) continue;
-      const std::string fastest = Fastest(findings, request, pass, length);
-      sentences.push_back(
-          fmt::format("{} at {}: cosFormer runs at {} softmax's speed{}.", pass.title,
-                      FormatInteger(length), FormatRatio(ours),
-                      fastest == "cosformer"
-                          ? ", the fastest of all that were run"
-                          : fmt::format("; the fastest is {}, at {} softmax's", LabelOf(fastest),
-                                        FormatRatio(SpeedRatio(findings, pass, fastest, length)))));
-      break;
-    }
-    for (size_t i = request.lengths.size(); i-- > 0;) {
-      const int64_t length = request.lengths[i];
-      const double ours = SpeedRatio(findings, pass, "cosformer", length);
-      const double theirs = PublishedRatio(pass, "cosformer", length);
-      if (!std::isfinite(ours) || !std::isfinite(theirs)) continue;
-      sentences.push_back(fmt::format(
-          "{} at {}: cosFormer is {} softmax here, {} in the paper: {}.", pass.title,
-          FormatInteger(length), FormatRatio(ours), FormatRatio(theirs),
-          (ours > 1) == (theirs > 1) ? "the same side of 1" : "not the same side of 1"));
-      break;
-    }
-    for (size_t i = request.lengths.size(); i-- > 0;) {
-      const int64_t length = request.lengths[i];
-      const Finding& cosformer = findings.At(IdOf(pass.name, "cosformer", length));
-      const Finding& softmax = findings.At(IdOf(pass.name, "softmax", length));
-      const double ours = cosformer.Value("memory_bytes"), theirs = softmax.Value("memory_bytes");
-      if (!std::isfinite(ours) || !std::isfinite(theirs)) continue;
+    const auto measured = [&](int64_t length) {
+      return std::isfinite(SpeedRatio(findings, pass, "cosformer", length));
+    };
+    const int64_t published = Longest(request, [&](int64_t length) {
+      return measured(length) && std::isfinite(PublishedRatio(pass, "cosformer", length));
+    });
+    const int64_t longest = Longest(request, measured);
+    if (published > 0) sentences.push_back(SpeedSentence(findings, request, pass, published));
+    if (longest != published) sentences.push_back(SpeedSentence(findings, request, pass, longest));
+    const auto memory = [&](const char* system, int64_t length) {
+      return findings.At(IdOf(pass.name, system, length)).Value("memory_bytes");
+    };
+    const int64_t both = Longest(request, [&](int64_t length) {
+      return std::isfinite(memory("cosformer", length) + memory("softmax", length));
+    });
+    if (both > 0) {
       sentences.push_back(fmt::format("{} at {}: cosFormer takes {} of memory, softmax {}.",
-                                      pass.title, FormatInteger(length), report::FormatBytes(ours),
-                                      report::FormatBytes(theirs)));
-      break;
+                                      pass.title, FormatInteger(both),
+                                      report::FormatBytes(memory("cosformer", both)),
+                                      report::FormatBytes(memory("softmax", both))));
     }
   }
   std::string failed;
