@@ -13,7 +13,6 @@
 #include "bench/machine.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/table.h"
 #include "cosformer/error.h"
 #include "report/units.h"
 #include "reproduce/budget.h"
@@ -62,13 +61,35 @@ struct Arguments {
 };
 
 std::string ListText() {
-  std::vector<std::vector<std::string>> rows = {{"experiment", "", "tasks", "systems"}};
+  std::string text;
   for (const reproduce::Experiment& experiment : reproduce::Experiments()) {
-    rows.push_back({experiment.name, experiment.summary,
-                    fmt::format("{}", fmt::join(experiment.tasks, ",")),
-                    fmt::format("{}", fmt::join(experiment.systems, ","))});
+    text += fmt::format("{:<16}{}\n", experiment.name, experiment.summary);
+    if (!experiment.tasks.empty()) {
+      text += fmt::format("  --tasks       {}\n", fmt::join(experiment.tasks, ","));
+    }
+    text += fmt::format("  --systems     {}\n", fmt::join(experiment.systems, ","));
   }
-  return TableText(rows, "llll");
+  return text;
+}
+
+// What goes on with the same experiment: without what is for one time alone.
+std::string CommandText(const Arguments& arguments) {
+  const reproduce::Request& request = arguments.request;
+  std::vector<std::string> words = {"cosformer", "reproduce", arguments.name};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--out", arguments.out);
+  add("--data", request.data);
+  add("--systems", fmt::format("{}", fmt::join(request.systems, ",")));
+  add("--tasks", fmt::format("{}", fmt::join(request.tasks, ",")));
+  add("--seeds", fmt::format("{}", fmt::join(request.seeds, ",")));
+  add("--lengths", fmt::format("{}", fmt::join(request.lengths, ",")));
+  add("--scale", request.scale);
+  add("--budget", arguments.budget);
+  add("--memory", arguments.memory);
+  if (request.threads > 0) add("--threads", fmt::format("{}", request.threads));
+  return reproduce::ShellText(words);
 }
 
 int64_t MachineMemory() {
@@ -127,6 +148,7 @@ int Run(const Arguments& arguments) {
   options.retry = arguments.retry;
   options.version = COSFORMER_VERSION;
   options.machine = MachineText(request.threads);
+  options.command = CommandText(arguments);
   if (arguments.dry_run) {
     PrintResults(DryRun(experiment, request, options), "", "");
     return 0;

@@ -18,10 +18,6 @@ namespace {
 // Of the time of one fine-tuning, as the paper's own steps are.
 constexpr double kPretrainingWeight = 4;
 
-std::string IdOf(const std::string& task, const std::string& system, int64_t seed) {
-  return fmt::format("{}-{}-seed{}", task, system, seed);
-}
-
 std::string TitleOf(const std::string& task) {
   std::string title = task;
   for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -30,8 +26,7 @@ std::string TitleOf(const std::string& task) {
 
 std::string Label(const std::string& what, const std::string& system, int64_t seed,
                   const Request& request) {
-  return fmt::format("{}, {}{}", what, LabelOf(system),
-                     request.seeds.size() > 1 ? fmt::format(", seed {}", seed) : "");
+  return fmt::format("{}, {}{}", what, LabelOf(system), SeedLabel(request, seed));
 }
 
 std::vector<Cell> Cells(const Request& request) {
@@ -40,7 +35,7 @@ std::vector<Cell> Cells(const Request& request) {
   for (const int64_t seed : request.seeds) {
     for (const std::string& system : request.systems) {
       Cell pretrained =
-          TrainingCell(request, {.id = IdOf("pretraining", system, seed),
+          TrainingCell(request, {.id = TrainingId(TaskAndSystem("pretraining", system), seed),
                                  .label = Label("pre-training", system, seed, request),
                                  .system = system,
                                  .seed = seed,
@@ -52,7 +47,7 @@ std::vector<Cell> Cells(const Request& request) {
         const Set set = FindSet(task, request.data);
         Cell cell = TrainingCell(
             request,
-            {.id = IdOf(task, system, seed),
+            {.id = TrainingId(TaskAndSystem(task, system), seed),
              .label = Label(TitleOf(task), system, seed, request),
              .system = system,
              .task = task,
@@ -72,23 +67,6 @@ std::vector<Cell> Cells(const Request& request) {
   return cells;
 }
 
-std::vector<const Finding*> Seeds(const Findings& findings, const std::string& task,
-                                  const std::string& system, const Request& request) {
-  std::vector<const Finding*> found;
-  for (const int64_t seed : request.seeds) found.push_back(&findings.At(IdOf(task, system, seed)));
-  return found;
-}
-
-double MeanOf(const Findings& findings, const std::string& task, const std::string& system,
-              const Request& request, const char* value) {
-  const auto spread = SpreadOf(Seeds(findings, task, system, request), value);
-  return spread ? spread->mean : NAN;
-}
-
-std::string Percent(double value) {
-  return std::isfinite(value) ? fmt::format("{:.2f}", value) : "";
-}
-
 std::vector<Block> ReportFinetuning(const Findings& findings, const Request& request,
                                     const std::string&) {
   const PublishedTable& published = PublishedFinetuning();
@@ -98,12 +76,7 @@ std::vector<Block> ReportFinetuning(const Findings& findings, const Request& req
   for (const std::string& task : request.tasks) {
     table.header.push_back(TitleOf(task));
     table.columns += 'r';
-    double share = NAN;
-    for (const std::string& system : request.systems) {
-      const double here = MeanOf(findings, task, system, request, "majority");
-      if (std::isfinite(here)) share = here;
-    }
-    majority.push_back(Percent(100 * share));
+    majority.push_back(MajorityText(findings, request, task));
     if (!published.Find("softmax", task)) continue;
     table.header.push_back("paper");
     table.columns += 'r';
@@ -113,15 +86,9 @@ std::vector<Block> ReportFinetuning(const Findings& findings, const Request& req
   for (const std::string& system : request.systems) {
     std::vector<std::string> row = {LabelOf(system)};
     for (const std::string& task : request.tasks) {
-      const auto seeds = Seeds(findings, task, system, request);
-      std::string text = SpreadText(seeds, "accuracy", 100, 2, table);
-      const double low = seeds[0]->Value("low"), high = seeds[0]->Value("high");
-      if (seeds.size() == 1 && std::isfinite(low)) {
-        text += fmt::format(" ± {:.1f}", 50 * (high - low));
-      }
-      row.push_back(std::move(text));
+      row.push_back(AccuracyText(RepeatsOf(findings, request, TaskAndSystem(task, system)), table));
       if (!published.Find("softmax", task)) continue;
-      row.push_back(Percent(published.Find(system, task).value_or(NAN)));
+      row.push_back(PercentText(published.Find(system, task).value_or(NAN)));
     }
     table.rows.push_back(std::move(row));
   }
@@ -130,9 +97,10 @@ std::vector<Block> ReportFinetuning(const Findings& findings, const Request& req
   cost.columns = "lrrrr";
   for (const std::string& system : request.systems) {
     const auto value = [&](const char* name) {
-      return MeanOf(findings, "pretraining", system, request, name);
+      return MeanOf(findings, request, TaskAndSystem("pretraining", system), name);
     };
-    const Finding& first = findings.At(IdOf("pretraining", system, request.seeds[0]));
+    const Finding& first =
+        findings.At(TrainingId(TaskAndSystem("pretraining", system), request.seeds[0]));
     if (!first.Done()) {
       cost.rows.push_back({LabelOf(system), Shown(first, "", cost), "", "", ""});
       continue;
@@ -147,25 +115,10 @@ std::vector<Block> ReportFinetuning(const Findings& findings, const Request& req
 
 std::vector<std::string> Summarise(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
-  const PublishedTable& published = PublishedFinetuning();
   for (const std::string& task : request.tasks) {
-    const double ours = 100 * MeanOf(findings, task, "cosformer", request, "accuracy");
-    const double softmax = 100 * MeanOf(findings, task, "softmax", request, "accuracy");
-    if (!std::isfinite(ours)) continue;
-    std::string text = fmt::format("{}: cosFormer {:.1f} %", TitleOf(task), ours);
-    if (std::isfinite(softmax)) text += fmt::format(", softmax {:.1f} %", softmax);
-    text += fmt::format(", always the same class {:.1f} %",
-                        100 * MeanOf(findings, task, "cosformer", request, "majority"));
-    if (const auto theirs = published.Find("cosformer", task)) {
-      text += fmt::format("; the paper: {:.1f} and {:.1f} %", *theirs,
-                          *published.Find("softmax", task));
-      if (std::isfinite(softmax)) {
-        text += (ours > softmax) == (*theirs > *published.Find("softmax", task))
-                    ? ", in the same order"
-                    : ", in the other order";
-      }
-    }
-    sentences.push_back(text + ".");
+    const std::string text =
+        AccuracySentence(findings, request, task, TitleOf(task), PublishedFinetuning());
+    if (!text.empty()) sentences.push_back(text + ".");
   }
   return sentences;
 }

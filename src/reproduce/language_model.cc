@@ -14,21 +14,12 @@
 namespace cosformer::reproduce {
 namespace {
 
-std::string IdOf(const std::string& system, int64_t seed) {
-  return fmt::format("{}-seed{}", system, seed);
-}
-
-std::string LabelWithSeed(const std::string& system, int64_t seed, const Request& request) {
-  return request.seeds.size() > 1 ? fmt::format("{}, seed {}", LabelOf(system), seed)
-                                  : LabelOf(system);
-}
-
 std::vector<Cell> CellsOf(const Request& request, const Settings& settings, const Set& set) {
   std::vector<Cell> cells;
   for (const int64_t seed : request.seeds) {
     for (const std::string& system : request.systems) {
-      cells.push_back(TrainingCell(request, {.id = IdOf(system, seed),
-                                             .label = LabelWithSeed(system, seed, request),
+      cells.push_back(TrainingCell(request, {.id = TrainingId(system, seed),
+                                             .label = LabelOf(system) + SeedLabel(request, seed),
                                              .system = system,
                                              .seed = seed,
                                              .settings = settings,
@@ -38,23 +29,10 @@ std::vector<Cell> CellsOf(const Request& request, const Settings& settings, cons
   return cells;
 }
 
-std::vector<const Finding*> OfSystem(const Findings& findings, const std::string& system,
-                                     const Request& request) {
-  std::vector<const Finding*> found;
-  for (const int64_t seed : request.seeds) found.push_back(&findings.At(IdOf(system, seed)));
-  return found;
-}
-
-double MeanOf(const Findings& findings, const std::string& system, const Request& request,
-              const char* value) {
-  const auto spread = SpreadOf(OfSystem(findings, system, request), value);
-  return spread ? spread->mean : NAN;
-}
-
 std::vector<const Finding*> FirstSeed(const Findings& findings, const Request& request) {
   std::vector<const Finding*> found;
   for (const std::string& system : request.systems) {
-    found.push_back(&findings.At(IdOf(system, request.seeds[0])));
+    found.push_back(&findings.At(TrainingId(system, request.seeds[0])));
   }
   return found;
 }
@@ -70,14 +48,14 @@ Table PerplexityTable(const Findings& findings, const Request& request,
     table.header.insert(table.header.end(), {"paper: validation", "test", "to softmax"});
     table.columns += "rrr";
   }
-  const double softmax = MeanOf(findings, "softmax", request, "perplexity");
+  const double softmax = MeanOf(findings, request, "softmax", "perplexity");
   for (const std::string& system : request.systems) {
-    const std::vector<const Finding*> seeds = OfSystem(findings, system, request);
+    const std::vector<const Finding*> seeds = RepeatsOf(findings, request, system);
     const auto count = [&](const char* value) {
       const auto spread = SpreadOf(seeds, value);
       return spread ? report::FormatCount(spread->mean) : "";
     };
-    const double mean = MeanOf(findings, system, request, "perplexity");
+    const double mean = MeanOf(findings, request, system, "perplexity");
     std::vector<std::string> row = {
         LabelOf(system),
         count("parameters"),
@@ -106,8 +84,8 @@ std::string Compared(double ours, double other) {
 
 std::vector<std::string> SummariseModels(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
-  const double cosformer = MeanOf(findings, "cosformer", request, "perplexity");
-  const double softmax = MeanOf(findings, "softmax", request, "perplexity");
+  const double cosformer = MeanOf(findings, request, "cosformer", "perplexity");
+  const double softmax = MeanOf(findings, request, "softmax", "perplexity");
   if (!std::isfinite(cosformer)) return sentences;
   if (std::isfinite(softmax)) {
     sentences.push_back(fmt::format(
@@ -118,7 +96,7 @@ std::vector<std::string> SummariseModels(const Findings& findings, const Request
   }
   int ranked = 0, better = 0;
   for (const std::string& system : request.systems) {
-    const double other = MeanOf(findings, system, request, "perplexity");
+    const double other = MeanOf(findings, request, system, "perplexity");
     if (system == "cosformer" || !std::isfinite(other)) continue;
     ++ranked;
     better += other < cosformer ? 1 : 0;
@@ -129,8 +107,8 @@ std::vector<std::string> SummariseModels(const Findings& findings, const Request
                     "cosFormer; in the paper none is on the test split.",
                     better, ranked));
   }
-  const double speed = MeanOf(findings, "cosformer", request, "tokens_per_second") /
-                       MeanOf(findings, "softmax", request, "tokens_per_second");
+  const double speed = MeanOf(findings, request, "cosformer", "tokens_per_second") /
+                       MeanOf(findings, request, "softmax", "tokens_per_second");
   if (std::isfinite(speed)) {
     sentences.push_back(
         fmt::format("In training cosFormer runs at {} softmax's tokens a second, at "
@@ -186,11 +164,11 @@ std::vector<Block> ReportAblation(const Findings& findings, const Request& reque
 std::vector<std::string> SummariseAblation(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
   const auto perplexity = [&](const char* system) {
-    return MeanOf(findings, system, request, "perplexity");
+    return MeanOf(findings, request, system, "perplexity");
   };
   // A training that failed is the worst there is; one that was not run says nothing.
   const auto failed = [&](const char* system) {
-    const Finding& finding = findings.At(IdOf(system, request.seeds[0]));
+    const Finding& finding = findings.At(TrainingId(system, request.seeds[0]));
     return finding.result != nullptr && finding.result->state == State::kFailed;
   };
   const auto compare = [&](const char* one, const char* other, const char* what) {

@@ -27,10 +27,6 @@ constexpr int kLayers = 4;    // of SmallLanguageModelSettings()
 constexpr int kTokens = 256;  // more than 200: maps are then embedded as pictures, which are small
 constexpr int kNear = 16;     // tokens; what a summary calls near
 
-std::string TrainingId(const std::string& system, int64_t seed) {
-  return fmt::format("{}-seed{}", system, seed);
-}
-
 std::string MapId(int layer, int64_t seed) {
   return fmt::format("map-layer{}-seed{}", layer, seed);
 }
@@ -74,7 +70,7 @@ std::vector<Cell> Cells(const Request& request) {
                 .task = "map",
                 .seed = seed};
       cell.absent = set.absent.empty() && passage.empty()
-                        ? fmt::format("{} has no validation text to attend to", set.path)
+                        ? std::string("The set wikitext-2 has no validation text to attend to.")
                         : set.absent;
       cell.files = {{"text.txt", passage}};
       std::vector<std::string> words = {"attention"};

@@ -14,10 +14,6 @@
 namespace cosformer::reproduce {
 namespace {
 
-std::string IdOf(const std::string& task, const std::string& system, int64_t seed) {
-  return fmt::format("{}-{}-seed{}", task, system, seed);
-}
-
 std::string TitleOf(const std::string& task) {
   return task == "listops" ? "ListOps"
                            : std::string(1, static_cast<char>(task[0] - 32)) + task.substr(1);
@@ -50,17 +46,16 @@ std::vector<Cell> Cells(const Request& request) {
     }
     for (const int64_t seed : request.seeds) {
       for (const std::string& system : request.systems) {
-        Cell cell = TrainingCell(
-            request,
-            {.id = IdOf(task, system, seed),
-             .label = fmt::format("{}, {}{}", TitleOf(task), LabelOf(system),
-                                  request.seeds.size() > 1 ? fmt::format(", seed {}", seed) : ""),
-             .system = system,
-             .task = task,
-             .seed = seed,
-             .settings = LongRangeArenaSettings(task, request.scale),
-             .set = set,
-             .judged = Judged::kTest});
+        Cell cell =
+            TrainingCell(request, {.id = TrainingId(TaskAndSystem(task, system), seed),
+                                   .label = fmt::format("{}, {}{}", TitleOf(task), LabelOf(system),
+                                                        SeedLabel(request, seed)),
+                                   .system = system,
+                                   .task = task,
+                                   .seed = seed,
+                                   .settings = LongRangeArenaSettings(task, request.scale),
+                                   .set = set,
+                                   .judged = Judged::kTest});
         if (!needs.empty()) cell.needs = {needs};
         cells.push_back(std::move(cell));
       }
@@ -69,30 +64,13 @@ std::vector<Cell> Cells(const Request& request) {
   return cells;
 }
 
-std::vector<const Finding*> Seeds(const Findings& findings, const std::string& task,
-                                  const std::string& system, const Request& request) {
-  std::vector<const Finding*> found;
-  for (const int64_t seed : request.seeds) found.push_back(&findings.At(IdOf(task, system, seed)));
-  return found;
-}
-
-double MeanOf(const Findings& findings, const std::string& task, const std::string& system,
-              const Request& request, const char* value) {
-  const auto spread = SpreadOf(Seeds(findings, task, system, request), value);
-  return spread ? spread->mean : NAN;
-}
-
 // In percent; NaN unless all tasks have a figure.
 double Average(const Findings& findings, const std::string& system, const Request& request) {
   double sum = 0;
   for (const std::string& task : request.tasks) {
-    sum += MeanOf(findings, task, system, request, "accuracy");
+    sum += MeanOf(findings, request, TaskAndSystem(task, system), "accuracy");
   }
   return 100 * sum / static_cast<double>(request.tasks.size());
-}
-
-std::string Percent(double value) {
-  return std::isfinite(value) ? fmt::format("{:.2f}", value) : "";
 }
 
 Table AccuracyTable(const Findings& findings, const Request& request) {
@@ -107,12 +85,7 @@ Table AccuracyTable(const Findings& findings, const Request& request) {
   table.columns += "rr";
   std::vector<std::string> majority = {"always the same class"};
   for (const std::string& task : request.tasks) {
-    double share = NAN;
-    for (const std::string& system : request.systems) {
-      const double here = MeanOf(findings, task, system, request, "majority");
-      if (std::isfinite(here)) share = here;
-    }
-    majority.insert(majority.end(), {Percent(100 * share), ""});
+    majority.insert(majority.end(), {MajorityText(findings, request, task), ""});
   }
   majority.insert(majority.end(), {"", ""});
   table.rows.push_back(std::move(majority));
@@ -120,17 +93,11 @@ Table AccuracyTable(const Findings& findings, const Request& request) {
   for (const std::string& system : request.systems) {
     std::vector<std::string> row = {LabelOf(system)};
     for (const std::string& task : request.tasks) {
-      const auto seeds = Seeds(findings, task, system, request);
-      std::string text = SpreadText(seeds, "accuracy", 100, 2, table);
-      const double low = seeds[0]->Value("low"), high = seeds[0]->Value("high");
-      if (seeds.size() == 1 && std::isfinite(low)) {
-        text += fmt::format(" ± {:.1f}", 50 * (high - low));
-      }
-      row.push_back(std::move(text));
-      row.push_back(Percent(published.Find(system, task).value_or(NAN)));
+      row.push_back(AccuracyText(RepeatsOf(findings, request, TaskAndSystem(task, system)), table));
+      row.push_back(PercentText(published.Find(system, task).value_or(NAN)));
     }
-    row.push_back(Percent(Average(findings, system, request)));
-    row.push_back(Percent(published.Find(system, "avg").value_or(NAN)));
+    row.push_back(PercentText(Average(findings, system, request)));
+    row.push_back(PercentText(published.Find(system, "avg").value_or(NAN)));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -146,14 +113,16 @@ Table CostTable(const Findings& findings, const Request& request) {
   for (const std::string& system : request.systems) {
     std::vector<std::string> row = {LabelOf(system)};
     for (const std::string& task : request.tasks) {
-      const double parameters = MeanOf(findings, task, system, request, "parameters");
-      row.push_back(std::isfinite(parameters)
-                        ? fmt::format("{}; {}; {}/s", report::FormatCount(parameters),
-                                      report::FormatInteger(std::llround(
-                                          MeanOf(findings, task, system, request, "steps"))),
-                                      report::FormatCount(MeanOf(findings, task, system, request,
-                                                                 "tokens_per_second")))
-                        : "");
+      const auto mean = [&](const char* value) {
+        return MeanOf(findings, request, TaskAndSystem(task, system), value);
+      };
+      if (!std::isfinite(mean("parameters"))) {
+        row.push_back("");
+        continue;
+      }
+      row.push_back(fmt::format("{}; {}; {}/s", report::FormatCount(mean("parameters")),
+                                report::FormatInteger(std::llround(mean("steps"))),
+                                report::FormatCount(mean("tokens_per_second"))));
     }
     table.rows.push_back(std::move(row));
   }
@@ -172,8 +141,9 @@ std::string Draw(const Findings& findings, const Request& request) {
                         .series = {}};
     for (size_t i = 0; i < request.systems.size(); ++i) {
       const std::string& system = request.systems[i];
-      const double speed = MeanOf(findings, task, system, request, "tokens_per_second");
-      const double accuracy = MeanOf(findings, task, system, request, "accuracy");
+      const double speed =
+          MeanOf(findings, request, TaskAndSystem(task, system), "tokens_per_second");
+      const double accuracy = MeanOf(findings, request, TaskAndSystem(task, system), "accuracy");
       if (!(speed > 0) || !std::isfinite(accuracy)) continue;
       panel.series.push_back({.name = LabelOf(system),
                               .points = {{speed, 100 * accuracy}},
@@ -199,19 +169,12 @@ std::vector<std::string> Summarise(const Findings& findings, const Request& requ
   std::vector<std::string> sentences;
   const PublishedTable& published = PublishedLongRangeArena();
   for (const std::string& task : request.tasks) {
-    const double ours = 100 * MeanOf(findings, task, "cosformer", request, "accuracy");
-    if (!std::isfinite(ours)) continue;
-    std::string text = fmt::format("{}: cosFormer {:.1f} %", TitleOf(task), ours);
-    const double softmax = 100 * MeanOf(findings, task, "softmax", request, "accuracy");
-    if (std::isfinite(softmax)) text += fmt::format(", softmax {:.1f} %", softmax);
-    const double majority = 100 * MeanOf(findings, task, "cosformer", request, "majority");
-    text += fmt::format(", always the same class {:.1f} %", majority);
-    text += fmt::format("; the paper: {:.1f} and {:.1f} %",
-                        published.Find("cosformer", task).value_or(NAN),
-                        published.Find("softmax", task).value_or(NAN));
+    std::string text = AccuracySentence(findings, request, task, TitleOf(task), published);
+    if (text.empty()) continue;
     // Within what chance gives, nothing has been learned.
-    const Finding& first = findings.At(IdOf(task, "cosformer", request.seeds[0]));
-    if (100 * first.Value("low") <= majority) {
+    const Finding& first =
+        findings.At(TrainingId(TaskAndSystem(task, "cosformer"), request.seeds[0]));
+    if (first.Value("low") <= first.Value("majority")) {
       text += "; cosFormer is not above always the same class yet";
     }
     sentences.push_back(text + ".");

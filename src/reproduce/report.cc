@@ -65,7 +65,7 @@ std::string RuleText(const Findings& findings, const Request& request) {
 }
 
 std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& request,
-                                const Findings& findings, const std::string& out) {
+                                const Findings& findings, const std::string& command) {
   std::set<std::string> machines, versions;
   double seconds = 0;
   std::string first, last;
@@ -97,7 +97,6 @@ std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& req
       "Each cell is a directory with its recipe, its log (which begins with the commands) and what "
       "they wrote; results.jsonl has a line a result. The same command goes on with what is "
       "left:"});
-  std::string command = "cosformer reproduce " + experiment.name + " --out " + out;
   blocks.push_back(Code{command});
   Table table{.caption = "Every cell",
               .header = {"cell", "state", "result", "time", "peak memory", "directory"},
@@ -171,7 +170,7 @@ std::string JsonOf(const Experiment& experiment, const Request& request, const F
 }  // namespace
 
 Report ReportOf(const Experiment& experiment, const Request& request, const Findings& findings,
-                const std::string& out) {
+                const std::string& out, const std::string& command) {
   Report report;
   report.summary = experiment.summarise(findings, request);
   if (report.summary.empty()) report.summary = {"There is too little yet to conclude anything."};
@@ -185,7 +184,7 @@ Report ReportOf(const Experiment& experiment, const Request& request, const Find
   for (Block& block : experiment.report(findings, request, out)) blocks.push_back(std::move(block));
   blocks.push_back(Heading{"What this does not show"});
   blocks.push_back(Bullets{experiment.limits});
-  for (Block& block : HowItWasMade(experiment, request, findings, out)) {
+  for (Block& block : HowItWasMade(experiment, request, findings, command)) {
     blocks.push_back(std::move(block));
   }
   report.json = JsonOf(experiment, request, findings, report.summary);

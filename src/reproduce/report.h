@@ -16,7 +16,8 @@ struct Report {
   std::string json;
 };
 
+// `out` is the experiment's directory, `command` how it was called.
 Report ReportOf(const Experiment& experiment, const Request& request, const Findings& findings,
-                const std::string& out);
+                const std::string& out, const std::string& command);
 
 }  // namespace cosformer::reproduce

@@ -80,7 +80,7 @@ Outcome WriteReport(const Experiment& experiment, const Request& asked, const Ru
   const Request whole = Whole(experiment, asked, results);
   const std::vector<Cell> cells = experiment.cells(whole);
   const Findings findings(cells, results);
-  const Report report = ReportOf(experiment, whole, findings, options.out);
+  const Report report = ReportOf(experiment, whole, findings, options.out, options.command);
   const fs::path out = options.out;
   for (const Block& block : report.document.blocks) {
     const auto* picture = std::get_if<Picture>(&block);

@@ -21,6 +21,7 @@ struct RunOptions {
   bool retry = false;   // run again what failed or was refused
   std::string version = {};
   std::string machine = {};  // a line on it
+  std::string command = {};  // of the experiment, as it would be typed
 };
 
 // What would be done now, in the order in which it is done.

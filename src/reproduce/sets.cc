@@ -106,7 +106,7 @@ Set FindSet(const std::string& set, const std::string& directory) {
   missing.absent = fmt::format(
       "The set {} is not there: {}{}.", set,
       directory.empty() ? fmt::format("give --data a directory with a folder {}", FoldersOf(set))
-                        : fmt::format("{} has no folder {}", directory, FoldersOf(set)),
+                        : fmt::format("--data has no folder {}", FoldersOf(set)),
       wanted.empty() ? "" : fmt::format(" that holds {}", wanted));
   return missing;
 }

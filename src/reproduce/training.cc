@@ -59,6 +59,18 @@ void AddAccuracy(double accuracy, const json& split, json& values) {
 
 }  // namespace
 
+std::string TrainingId(const std::string& what, int64_t seed) {
+  return fmt::format("{}-seed{}", what, seed);
+}
+
+std::string TaskAndSystem(const std::string& task, const std::string& system) {
+  return fmt::format("{}-{}", task, system);
+}
+
+std::string SeedLabel(const Request& request, int64_t seed) {
+  return request.seeds.size() > 1 ? fmt::format(", seed {}", seed) : "";
+}
+
 Cell TrainingCell(const Request& request, const Training& training) {
   Settings settings = training.settings;
   for (const auto& [option, value] : training.set.options) settings.SetText(option, value);
@@ -153,6 +165,19 @@ std::optional<Spread> SpreadOf(std::span<const Finding* const> findings, const s
   return spread;
 }
 
+std::vector<const Finding*> RepeatsOf(const Findings& findings, const Request& request,
+                                      const std::string& what) {
+  std::vector<const Finding*> found;
+  for (const int64_t seed : request.seeds) found.push_back(&findings.At(TrainingId(what, seed)));
+  return found;
+}
+
+double MeanOf(const Findings& findings, const Request& request, const std::string& what,
+              const std::string& value) {
+  const auto spread = SpreadOf(RepeatsOf(findings, request, what), value);
+  return spread ? spread->mean : NAN;
+}
+
 std::string SpreadText(std::span<const Finding* const> findings, const std::string& value,
                        double scale, int digits, Table& table) {
   const std::optional<Spread> spread = SpreadOf(findings, value);
@@ -164,6 +189,49 @@ std::string SpreadText(std::span<const Finding* const> findings, const std::stri
   }
   for (const Finding* finding : findings) {
     if (finding->Done() && finding->other_settings) return Shown(*finding, text, table);
+  }
+  return text;
+}
+
+std::string PercentText(double percent) {
+  return std::isfinite(percent) ? fmt::format("{:.2f}", percent) : "";
+}
+
+std::string AccuracyText(std::span<const Finding* const> findings, Table& table) {
+  std::string text = SpreadText(findings, "accuracy", 100, 2, table);
+  if (findings.size() != 1) return text;
+  const double low = findings[0]->Value("low"), high = findings[0]->Value("high");
+  if (std::isfinite(low)) text += fmt::format(" ± {:.1f}", 50 * (high - low));
+  return text;
+}
+
+std::string MajorityText(const Findings& findings, const Request& request,
+                         const std::string& task) {
+  for (const std::string& system : request.systems) {
+    const double share = MeanOf(findings, request, TaskAndSystem(task, system), "majority");
+    if (std::isfinite(share)) return PercentText(100 * share);
+  }
+  return "";
+}
+
+std::string AccuracySentence(const Findings& findings, const Request& request,
+                             const std::string& task, const std::string& title,
+                             const PublishedTable& published) {
+  const auto mean = [&](const char* system, const char* value) {
+    return 100 * MeanOf(findings, request, TaskAndSystem(task, system), value);
+  };
+  const double ours = mean("cosformer", "accuracy"), softmax = mean("softmax", "accuracy");
+  if (!std::isfinite(ours)) return "";
+  std::string text = fmt::format("{}: cosFormer {:.1f} %", title, ours);
+  if (std::isfinite(softmax)) text += fmt::format(", softmax {:.1f} %", softmax);
+  text += fmt::format(", always the same class {:.1f} %", mean("cosformer", "majority"));
+  const auto theirs = published.Find("cosformer", task);
+  if (!theirs) return text;
+  const double reference = published.Find("softmax", task).value_or(NAN);
+  text += fmt::format("; the paper: {:.1f} and {:.1f} %", *theirs, reference);
+  if (std::isfinite(softmax)) {
+    text +=
+        (ours > softmax) == (*theirs > reference) ? ", in the same order" : ", in the other order";
   }
   return text;
 }

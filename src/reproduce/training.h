@@ -21,6 +21,13 @@ enum class Judged {
   kNot,         // it serves others
 };
 
+// A cell of a training: `what` is a system, or a task and a system.
+std::string TrainingId(const std::string& what, int64_t seed);
+std::string TaskAndSystem(const std::string& task, const std::string& system);
+
+// ", seed 2" where the request has several; nothing where it has one.
+std::string SeedLabel(const Request& request, int64_t seed);
+
 struct Training {
   std::string id;
   std::string label;
@@ -57,10 +64,30 @@ struct Spread {
 };
 std::optional<Spread> SpreadOf(std::span<const Finding* const> findings, const std::string& value);
 
+// The findings of a training, one for each seed of the request; `what` as in TrainingId().
+std::vector<const Finding*> RepeatsOf(const Findings& findings, const Request& request,
+                                      const std::string& what);
+// The mean over them; NaN where none is done.
+double MeanOf(const Findings& findings, const Request& request, const std::string& what,
+              const std::string& value);
+
 // "61.20" of one seed, "61.20 (60.10–62.00)" of several; what Shown() gives if none is done.
 // `scale` multiplies, as 100 makes percents.
 std::string SpreadText(std::span<const Finding* const> findings, const std::string& value,
                        double scale, int digits, Table& table);
+
+// In percent, with half the width of its interval where there is one seed: "61.20 ± 1.4".
+std::string AccuracyText(std::span<const Finding* const> findings, Table& table);
+// In percent, what always the same class has on a task; "" where no system was run.
+std::string MajorityText(const Findings& findings, const Request& request, const std::string& task);
+// "61.20"; "" where there is none.
+std::string PercentText(double percent);
+
+// A sentence without its full stop: a task's accuracies, cosFormer's and softmax's, beside the
+// majority and the published ones; empty where cosFormer was not run.
+std::string AccuracySentence(const Findings& findings, const Request& request,
+                             const std::string& task, const std::string& title,
+                             const PublishedTable& published);
 
 // The loss and evaluations of the cells that were run, as curves; nothing if there are none.
 std::optional<Picture> CurvesPicture(std::span<const Finding* const> findings,

@@ -51,7 +51,7 @@ class ExperimentsTest : public testing::FolderTest {
                    std::vector<std::string>* summary = nullptr) const {
     const std::vector<Cell> cells = experiment.cells(request);
     const Findings findings(cells, results);
-    const Report report = ReportOf(experiment, request, findings, Path(""));
+    const Report report = ReportOf(experiment, request, findings, Path(""), "cosformer reproduce");
     if (summary != nullptr) *summary = report.summary;
     const std::string html = ToHtml(report.document);
     EXPECT_NO_THROW(testing::ElementsOf(html.substr(html.find('\n') + 1))) << experiment.name;
