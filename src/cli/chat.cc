@@ -42,8 +42,8 @@ std::string Filled(const std::string& turn, const std::string& line) {
 class Conversation {
  public:
   Conversation(const runtime::Model& model, runtime::Session& session,
-               const GenerateArguments& arguments)
-      : model_(model), session_(session), arguments_(arguments), turns_{session} {}
+               const GenerateArguments& arguments, const GenerateStats& begun)
+      : model_(model), session_(session), arguments_(arguments), turns_{session}, stats_(begun) {}
 
   // False: the end.
   bool Take(const std::string& line) {
@@ -126,10 +126,10 @@ class Conversation {
 }  // namespace
 
 void Chat(const runtime::Model& model, runtime::Session& session,
-          const GenerateArguments& arguments) {
+          const GenerateArguments& arguments, const GenerateStats& begun) {
   const bool terminal = isatty(STDIN_FILENO) != 0;
   if (terminal) std::fputs(kHelp, stderr);
-  Conversation conversation(model, session, arguments);
+  Conversation conversation(model, session, arguments, begun);
   std::string line;
   for (;;) {
     if (terminal) {

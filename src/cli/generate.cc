@@ -244,7 +244,7 @@ void Run(GenerateArguments& arguments) {
   stats.prompt_tokens = static_cast<int64_t>(tokens.size());
   stats.prompt_seconds = SecondsSince(start);
   arguments.options.before = tokens;
-  if (arguments.chat) return Chat(model, session, arguments);
+  if (arguments.chat) return Chat(model, session, arguments, stats);
 
   const bool json_out = arguments.json == "-";
   std::FILE* out = json_out ? stderr : stdout;

@@ -44,9 +44,10 @@ struct GenerateStats {
   double seconds = 0;
 };
 
-// The model's answer to lines on standard input, until there are no more.
+// The model's answer to lines on standard input, until there are no more. `begun` is what it took
+// to come so far.
 void Chat(const runtime::Model& model, runtime::Session& session,
-          const GenerateArguments& arguments);
+          const GenerateArguments& arguments, const GenerateStats& begun);
 
 // Reads tokens with a line of progress, where it takes long.
 void FeedWithProgress(runtime::Session& session, std::span<const int32_t> tokens);

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,6 +58,31 @@ std::string Complaint(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("\"{}\" is not known here", option != unknown.end() ? *option : unknown[0]);
 }
 
+// A list of subcommands has the first line of what each says of itself.
+class BriefFormatter : public CLI::Formatter {
+ public:
+  using CLI::Formatter::Formatter;
+
+  std::string make_subcommand(const CLI::App* subcommand) const override {
+    const std::string description = subcommand->get_description();
+    std::stringstream out;
+    CLI::detail::format_help(out, subcommand->get_display_name(true),
+                             description.substr(0, description.find('\n')), column_width_);
+    return out.str();
+  }
+};
+
+// Those that have a list; the others keep the widths of their columns.
+void ListBriefly(CLI::App& app) {
+  const std::vector<CLI::App*> subcommands = app.get_subcommands({});
+  if (subcommands.empty()) return;
+  const size_t width = app.get_formatter()->get_column_width();
+  auto formatter = std::make_shared<BriefFormatter>();
+  formatter->column_width(width);
+  app.formatter(formatter);
+  for (CLI::App* subcommand : subcommands) ListBriefly(*subcommand);
+}
+
 int Parse(CLI::App& app, std::vector<std::string> words) {
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 takes them
@@ -74,6 +101,7 @@ int RunProgram(CLI::App& app, int argc, char** argv) {
 }
 
 int RunProgram(CLI::App& app, std::vector<std::string> words) {
+  ListBriefly(app);
   try {
     return Parse(app, std::move(words));
   } catch (const Error& error) {

@@ -358,7 +358,7 @@ Experiment EfficiencyExperiment() {
       "The model is the same but for what a system adds: Linformer and Synthesizer have parameters "
       "that grow with the length.",
       "The paper's Sparse Transformer is set beside the fixed pattern, which Long-Range Arena "
-      "has."};
+      "has. RFA's gated variants have no place in an encoder: they are causal."};
   experiment.published = {PublishedInference(), PublishedTraining()};
   experiment.cells = Cells;
   experiment.collect = Collect;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "formats/folder.h"
-#include "formats/full_disk.h"
 #include "report/contains.h"
+#include "report/full_disk.h"
 
 namespace cosformer::data {
 namespace {

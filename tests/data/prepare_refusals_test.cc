@@ -11,7 +11,7 @@
 #include "contains.h"
 #include "data/prepare.h"
 #include "data/tasks/reading.h"
-#include "formats/full_disk.h"
+#include "report/full_disk.h"
 
 namespace cosformer::data {
 namespace {

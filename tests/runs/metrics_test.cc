@@ -2,8 +2,6 @@
 #include "runs/metrics.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <bit>
 #include <cmath>
@@ -13,6 +11,7 @@
 
 #include "contains.h"
 #include "folder.h"
+#include "full_disk.h"
 
 namespace cosformer {
 namespace {
@@ -267,20 +266,14 @@ TEST_F(MetricsTest, AFullDiskIsASentenceAndLeavesWholeLines) {
   MetricsFile file(Path(), -1);
   file.Add(TrainAt(1));
   const std::string before = Read(Path());
-  // A limit on the size of files, some bytes into the next line, fills as a disk does.
-  rlimit old;
-  getrlimit(RLIMIT_FSIZE, &old);
-  const auto handler = signal(SIGXFSZ, SIG_IGN);
-  for (const size_t room : {0, 10}) {
-    rlimit limit = old;
-    limit.rlim_cur = before.size() + room;
-    setrlimit(RLIMIT_FSIZE, &limit);
-    const std::string complaint = MessageOf([&] { file.Add(TrainAt(2)); });
-    setrlimit(RLIMIT_FSIZE, &old);
+  for (const size_t room : {0, 10}) {  // some bytes into the next line
+    const std::string complaint = MessageOf([&] {
+      const testing::FullDisk disk(before.size() + room);
+      file.Add(TrainAt(2));
+    });
     EXPECT_TRUE(Contains(complaint, "cannot write the metrics \"" + Path() + "\""));
     EXPECT_EQ(Read(Path()), before);
   }
-  signal(SIGXFSZ, handler);
   file.Add(TrainAt(3));
   EXPECT_EQ(ReadMetrics(Path()).train.size(), 2u);
 }
