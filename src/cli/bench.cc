@@ -6,7 +6,12 @@
 namespace cosformer::cli {
 
 CLI::App* AddBench(CLI::App& app) {
-  CLI::App* bench = app.add_subcommand("bench", "Time parts of cosFormer on this machine");
+  CLI::App* bench = app.add_subcommand("bench", "Times parts of cosFormer on this machine");
+  bench->footer(R"(
+Examples
+  cosformer bench attention --lengths 512,4096 --plot attention.svg
+  cosformer bench generate --weights float32,int8
+  cosformer bench model --attention softmax,cosformer --lengths 1024,4096)");
   bench->require_subcommand(1);
   return bench;
 }

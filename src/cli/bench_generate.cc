@@ -15,11 +15,11 @@ namespace cosformer::cli {
 namespace {
 
 constexpr const char* kDescription =
-    R"(Times the runtime on a model of random weights: reading prompts, writing token by token, many
-texts in a batch, and the start of a process.
+    R"(Times the runtime on a model of random weights.
 
-Each speed stands beside what the machine allows, measured in the same run: the FMA peak, sampled
-between the timed calls, or the bandwidth of reading a buffer as large as the weights.)";
+It reads prompts, writes token by token, takes many texts in a batch, and starts a process. Each
+speed stands beside what the machine allows, measured in the same run: the FMA peak, sampled between
+the timed calls, or the bandwidth of reading a buffer as large as the weights.)";
 
 constexpr const char* kFooter = R"(
 Phases    prefill   a prompt of --prompts tokens, through all weights but the output layer
