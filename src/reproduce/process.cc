@@ -23,7 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPoll{20};
-constexpr std::chrono::seconds kGrace{10};  // between asking to end and ending
+constexpr std::chrono::milliseconds kWatch{250};  // what is shown need not be that new
+constexpr std::chrono::seconds kGrace{10};        // between asking to end and ending
 
 int OpenLog(const std::string& path) {
   const int log = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -79,6 +80,7 @@ Ending RunProcess(const Process& process, const Interrupt& interrupt,
 
   Ending ending;
   std::optional<Clock::time_point> kill_at;
+  auto watched = start - kWatch;
   for (;;) {
     int status = 0;
     rusage usage{};
@@ -112,7 +114,10 @@ Ending RunProcess(const Process& process, const Interrupt& interrupt,
       ending.out_of_memory = true;
       kill(child, SIGKILL);
     }
-    if (watch) watch();
+    if (watch && now - watched >= kWatch) {
+      watch();
+      watched = now;
+    }
     std::this_thread::sleep_for(kPoll);
   }
 }

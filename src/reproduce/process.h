@@ -33,7 +33,7 @@ struct Ending {
   int64_t peak_bytes = 0;  // resident
 };
 
-// `watch` is called fifty times a second. Throws Error if the log can't be written or no process
+// `watch` is called four times a second. Throws Error if the log can't be written or no process
 // can be started; a program that isn't there ends with code 127, as in a shell.
 Ending RunProcess(const Process& process, const Interrupt& interrupt,
                   const std::function<void()>& watch);
