@@ -1,8 +1,9 @@
-// The numbers of the experiments, all in one place: what every cell is trained with, as recipes for
-// `cosformer train`.
+// What every cell is trained with, all in one place: recipes of recipes/, which the program has in
+// it, and what the experiments change in them.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,10 +22,16 @@ struct Settings {
 // As a file.
 std::string TomlOf(const Settings& settings);
 
+// The recipes that experiments use, by name: "lra/text-compact", and the text of the file.
+const std::vector<std::pair<std::string_view, std::string_view>>& EmbeddedRecipes();
+
+// One of them. There must be one of this name.
+Settings RecipeSettings(const std::string& recipe);
+
 inline constexpr const char* kCompact = "compact";    // a CPU in hours
 inline constexpr const char* kOriginal = "original";  // as published
 
-// `scale` is one of the two. How long a training is stands in steps or epochs alone.
+// `scale` is one of the two.
 Settings LanguageModelSettings(const std::string& scale);
 // A language model that is large enough for curves and maps, on the same text.
 Settings SmallLanguageModelSettings();
