@@ -17,7 +17,7 @@ TEST(SettingsTest, ARecipeIsTakenWhole) {
   ASSERT_FALSE(EmbeddedRecipes().empty());
   for (const auto& [name, text] : EmbeddedRecipes()) {
     SCOPED_TRACE(name);
-    const std::string toml = "\n" + TomlOf(RecipeSettings(std::string(name)));
+    const std::string toml = TomlOf(RecipeSettings(std::string(name)));
     size_t lines = 0, begin = 0;
     while (begin < text.size()) {
       const size_t end = std::min(text.find('\n', begin), text.size());
