@@ -1,5 +1,6 @@
 // `cosformer generate --chat`: lines in, text out, with all that was said as context.
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -37,6 +38,16 @@ std::string Filled(const std::string& turn, const std::string& line) {
     }
   }
   return text;
+}
+
+// On a terminal: the signal that came before a line did, or 0.
+int WaitForLine() {
+  constexpr int kMilliseconds = 200;  // a signal between asking and waiting is seen then
+  const Interrupt interrupt;
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  while (interrupt.Signal() == 0 && poll(&input, 1, kMilliseconds) <= 0) {
+  }
+  return interrupt.Signal();
 }
 
 class Conversation {
@@ -125,16 +136,22 @@ class Conversation {
 
 }  // namespace
 
-void Chat(const runtime::Model& model, runtime::Session& session,
-          const GenerateArguments& arguments, const GenerateStats& begun) {
+int Chat(const runtime::Model& model, runtime::Session& session, const GenerateArguments& arguments,
+         const GenerateStats& begun) {
   const bool terminal = isatty(STDIN_FILENO) != 0;
   if (terminal) std::fputs(kHelp, stderr);
   Conversation conversation(model, session, arguments, begun);
   std::string line;
+  int signal = 0;
   for (;;) {
     if (terminal) {
       std::fputs("> ", stderr);
       std::fflush(stderr);
+      signal = WaitForLine();
+      if (signal != 0) {
+        std::fputs("\n", stderr);
+        break;
+      }
     }
     if (!std::getline(std::cin, line)) break;
     try {
@@ -145,6 +162,7 @@ void Chat(const runtime::Model& model, runtime::Session& session,
     }
   }
   if (!arguments.save_session.empty()) session.Save(arguments.save_session);
+  return signal;
 }
 
 }  // namespace cosformer::cli

@@ -8,7 +8,7 @@ namespace cosformer::cli {
 // Of `cosformer`.
 void AddAttentionMap(CLI::App& app);
 void AddData(CLI::App& app);
-void AddGenerate(CLI::App& app);
+void AddGenerate(CLI::App& app, int& code);
 void AddInspect(CLI::App& app);
 void AddPlot(CLI::App& app);
 void AddQuantize(CLI::App& app);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -192,12 +193,21 @@ void AddPrepare(CLI::App& parent) {
 
 struct GenerateArguments {
   std::string out;
+  bool force = false;
   data::ListOpsOptions listops;
   data::PathfinderOptions pathfinder;
 };
 
 template <class Generate>
-void RunGeneration(const std::string& out, const Generate& generate) {
+void RunGeneration(const GenerateArguments& arguments, const Generate& generate) {
+  const std::string& out = arguments.out;
+  std::error_code error;
+  if (!arguments.force && std::filesystem::is_directory(out, error) &&
+      !std::filesystem::is_empty(out, error)) {
+    throw Error(fmt::format(
+        "\"{}\" is not empty: give --out another directory, or --force to write over a set in it",
+        out));
+  }
   report::Meter meter;
   generate([&](int64_t done, int64_t total) {
     meter.Show(static_cast<double>(done) / static_cast<double>(total),
@@ -205,16 +215,17 @@ void RunGeneration(const std::string& out, const Generate& generate) {
                            report::FormatInteger(total)));
   });
   meter.Clear();
-  fmt::print("{}\n", out);
+  fmt::print("The set is in {}\n", out);
 }
 
 // Both sets have splits, a seed and threads.
 template <class Options>
-CLI::App* AddGenerator(CLI::App& parent, const char* name, const char* summary, std::string& out,
-                       Options& options) {
+CLI::App* AddGenerator(CLI::App& parent, const char* name, const char* summary,
+                       GenerateArguments& arguments, Options& options) {
   CLI::App* app = parent.add_subcommand(name, summary);
   app->option_defaults()->always_capture_default();
-  app->add_option("--out", out, "The directory to write to")->required();
+  app->add_option("--out", arguments.out, "The directory to write to")->required();
+  app->add_flag("--force", arguments.force, "Write over what is there");
   app->add_option("--train", options.train, "Training examples");
   app->add_option("--valid", options.valid, "Validation examples");
   app->add_option("--test", options.test, "Test examples");
@@ -229,22 +240,22 @@ void AddGenerateSet(CLI::App& parent) {
   const auto arguments = std::make_shared<GenerateArguments>();
 
   CLI::App* listops = AddGenerator(*generate, "listops", "Long-Range Arena's nested lists",
-                                   arguments->out, arguments->listops);
+                                   *arguments, arguments->listops);
   listops->add_option("--least-length", arguments->listops.least_length,
                       "Examples are longer than this, in tokens");
   listops->add_option("--most-length", arguments->listops.most_length, "And shorter than this");
   listops->callback([arguments] {
-    RunGeneration(arguments->out, [&](const auto& progress) {
+    RunGeneration(*arguments, [&](const auto& progress) {
       data::GenerateListOps(arguments->out, arguments->listops, progress);
     });
   });
 
   CLI::App* pathfinder = AddGenerator(*generate, "pathfinder", "Long-Range Arena's images of paths",
-                                      arguments->out, arguments->pathfinder);
+                                      *arguments, arguments->pathfinder);
   pathfinder->add_option("--contour-length", arguments->pathfinder.contour_length,
                          "Paddles of a path: 14 is the hard set, 9 the intermediate, 6 the easy");
   pathfinder->callback([arguments] {
-    RunGeneration(arguments->out, [&](const auto& progress) {
+    RunGeneration(*arguments, [&](const auto& progress) {
       data::GeneratePathfinder(arguments->out, arguments->pathfinder, progress);
     });
   });

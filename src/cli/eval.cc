@@ -123,7 +123,7 @@ Model LoadForContext(const std::string& directory, bool carried) {
 }
 
 Loaded Load(const Arguments& arguments) {
-  const std::string directory = ModelDirectory(arguments.model);
+  const std::string directory = ModelDirectory(arguments.model).string();
   Loaded loaded{.model = LoadForContext(directory, arguments.context == "carried"),
                 .tokenizer = Tokenizer::Load(directory),
                 .card = ReadTaskCard(directory),
@@ -283,6 +283,7 @@ void Run(const Arguments& arguments) {
   SetThreads(arguments.threads);
   Loaded loaded = Load(arguments);
   ModelImpl& model = *loaded.model;
+  if (arguments.sample.tokens > 0) RequireWriting(model.config(), arguments.prompt);
   const data::Dataset& set = *loaded.data.Get(loaded.split);
   const data::Task& task = data::FindTask(loaded.card.task);
   const Objective objective = task.description().objective;
@@ -328,8 +329,11 @@ void Run(const Arguments& arguments) {
   if (arguments.baselines) AddBaselines(loaded, set, table, object);
   if (arguments.sample.tokens > 0) {
     const std::string text = Sample(model, loaded.tokenizer, arguments.prompt, arguments.sample);
-    object["sample"] = arguments.prompt + text;
-    table += fmt::format("\n{}{}\n", arguments.prompt, text);
+    // What is written from a text does not go on with it.
+    const std::string before =
+        model.config().kind == ModelKind::kEncoderDecoder ? "" : arguments.prompt;
+    object["sample"] = before + text;
+    table += fmt::format("\n{}{}\n", before, text);
   }
   PrintResults(table, object.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
                arguments.json);
@@ -359,7 +363,8 @@ int RunEval(int argc, char** argv) {
   app.add_option("--label-column", arguments.label_column, "Tables: the class's column");
   app.add_flag("--baselines", arguments.baselines,
                "Language models: also what counting words and triples of them gives");
-  app.add_option("--write", arguments.sample.tokens, "Also let it write so many tokens");
+  app.add_option("--write", arguments.sample.tokens,
+                 "Also let it write so many tokens; an encoder-decoder from --prompt");
   app.add_option("--prompt", arguments.prompt, "What it goes on from");
   app.add_option("--temperature", arguments.sample.temperature, "0: always the likeliest token");
   app.add_option("--top-k", arguments.sample.top, "Draw from so many of the likeliest; 0: all");

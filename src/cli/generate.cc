@@ -208,7 +208,8 @@ nlohmann::json ToJson(const runtime::Model& model, const runtime::Generated& res
   return json;
 }
 
-void Run(GenerateArguments& arguments) {
+// Returns the signal that stopped it, or 0.
+int Run(GenerateArguments& arguments) {
   CheckJsonOutput(arguments.json);
   if (!arguments.save_session.empty()) report::CheckWritable(arguments.save_session);
   if (arguments.beams > 0 && (arguments.chat || arguments.stats)) {
@@ -227,7 +228,8 @@ void Run(GenerateArguments& arguments) {
   const runtime::Model model = runtime::Model::Load(arguments.model, load);
   stats.load_seconds = SecondsSince(start);
   if (model.use() == runtime::Use::kMaskedModel && prompt) {
-    return FillBlanks(model, *prompt, arguments);
+    FillBlanks(model, *prompt, arguments);
+    return 0;
   }
   if (model.use() != runtime::Use::kLanguageModel) {
     throw Error(
@@ -249,7 +251,10 @@ void Run(GenerateArguments& arguments) {
   const bool json_out = arguments.json == "-";
   std::FILE* out = json_out ? stderr : stdout;
   const std::string echoed = arguments.echo && prompt ? *prompt : "";
-  if (arguments.beams > 0) return SearchBeams(session, arguments, echoed);
+  if (arguments.beams > 0) {
+    SearchBeams(session, arguments, echoed);
+    return 0;
+  }
   std::fputs(echoed.c_str(), out);
   std::fflush(out);
   std::vector<std::vector<ScoredToken>> likeliest;
@@ -280,8 +285,11 @@ void Run(GenerateArguments& arguments) {
                arguments.options.sampling.seed);
   }
   if (result.reason == runtime::StopReason::kLimit) {
-    fmt::print(stderr, "cosformer: the text ends here, as {} {}\n", model.network().LimitReason(),
-               *model.max_tokens());
+    fmt::print(stderr, "cosformer: the text ends here, as {} {}{}\n", model.network().LimitReason(),
+               *model.max_tokens(),
+               model.network().config().positions.kind == PositionKind::kLearned
+                   ? ""
+                   : "; --endless goes on");
   }
   if (!arguments.json.empty()) {
     const std::string text = ToJson(model, result, arguments, stats, likeliest).dump(2) + "\n";
@@ -291,6 +299,7 @@ void Run(GenerateArguments& arguments) {
       report::WriteFile(arguments.json, text);
     }
   }
+  return interrupt.Signal();
 }
 
 }  // namespace
@@ -336,7 +345,7 @@ std::string DescribeStats(const runtime::Session& session, const GenerateStats& 
       report::FormatBytes(static_cast<double>(PeakBytes())));
 }
 
-void AddGenerate(CLI::App& app) {
+void AddGenerate(CLI::App& app, int& code) {
   CLI::App* command = app.add_subcommand("generate", kDescription);
   command->footer(kFooter);
   command->get_formatter()->column_width(36);
@@ -411,7 +420,10 @@ void AddGenerate(CLI::App& app) {
   command->add_option("--threads", arguments->threads, "Threads; 0: all cores");
   command->add_flag("--stats", arguments->stats, "Tokens a second and memory, on stderr");
   AddJsonOption(*command, arguments->json);
-  command->callback([arguments] { Run(*arguments); });
+  command->callback([arguments, &code] {
+    const int signal = Run(*arguments);
+    code = signal != 0 ? 128 + signal : 0;
+  });
 }
 
 }  // namespace cosformer::cli

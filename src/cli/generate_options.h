@@ -44,10 +44,10 @@ struct GenerateStats {
   double seconds = 0;
 };
 
-// The model's answer to lines on standard input, until there are no more. `begun` is what it took
-// to come so far.
-void Chat(const runtime::Model& model, runtime::Session& session,
-          const GenerateArguments& arguments, const GenerateStats& begun);
+// The model's answer to lines on standard input, until there are no more, or a signal comes while a
+// terminal waits for one. `begun` is what it took to come so far. Returns the signal, or 0.
+int Chat(const runtime::Model& model, runtime::Session& session, const GenerateArguments& arguments,
+         const GenerateStats& begun);
 
 // Reads tokens with a line of progress, where it takes long.
 void FeedWithProgress(runtime::Session& session, std::span<const int32_t> tokens);

@@ -22,12 +22,12 @@ Examples
   cosformer bench attention --lengths 512,4096 --plot attention.svg)");
   cosformer::cli::AddTrainingElsewhere(app, argv);
   cosformer::cli::AddData(app);
-  cosformer::cli::AddGenerate(app);
+  int code = 0;
+  cosformer::cli::AddGenerate(app, code);
   cosformer::cli::AddAttentionMap(app);
   cosformer::cli::AddInspect(app);
   cosformer::cli::AddPlot(app);
   cosformer::cli::AddQuantize(app);
-  int code = 0;
   cosformer::cli::AddReproduce(app, code);
   cosformer::cli::AddScore(app);
   CLI::App* bench = cosformer::cli::AddBench(app);

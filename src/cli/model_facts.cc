@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "cosformer/error.h"
+#include "formats/model_directory.h"
 #include "formats/task_card.h"
 #include "formats/tokenizer.h"
-#include "runtime/model_directory.h"
 #include "runtime/network.h"
 
 namespace cosformer::cli {
@@ -136,18 +136,18 @@ void CheckTogether(const ModelFacts& facts, int64_t tokens) {
 
 std::vector<fs::path> ModelFiles(const fs::path& directory) {
   std::vector<fs::path> files;
-  for (const char* name : {runtime::kConfigFile, runtime::kWeightsFile, "tokenizer.model",
-                           "tokenizer.json", runtime::kTaskFile}) {
+  for (const char* name :
+       {kConfigFile, kWeightsFile, "tokenizer.model", "tokenizer.json", kTaskFile}) {
     if (fs::exists(directory / name)) files.push_back(directory / name);
   }
   return files;
 }
 
 ModelFacts ReadModelFacts(const std::string& given) {
-  const fs::path directory = runtime::ModelDirectory(given);
-  const std::string path = (directory / runtime::kWeightsFile).string();
+  const fs::path directory = ModelDirectory(given);
+  const std::string path = (directory / kWeightsFile).string();
   ModelFacts facts{.directory = directory,
-                   .config = ReadConfig((directory / runtime::kConfigFile).string()),
+                   .config = ReadConfig((directory / kConfigFile).string()),
                    .use = {},
                    .task = {},
                    .labels = {},
@@ -160,7 +160,7 @@ ModelFacts ReadModelFacts(const std::string& given) {
                    .session = {}};
   facts.use = UseOf(facts.config);
   facts.layers = LayersOf(facts.config);
-  if (fs::exists(directory / runtime::kTaskFile)) {
+  if (fs::exists(directory / kTaskFile)) {
     TaskCard card = ReadTaskCard(directory.string());
     facts.task = std::move(card.task);
     facts.labels = std::move(card.labels);

@@ -3,18 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <array>
+#include <string_view>
 
 #include "cosformer/error.h"
 #include "formats/json.h"
-#include "runs/run_directory.h"
+#include "formats/model_directory.h"
 #include "train/objective.h"
 
 namespace cosformer::cli {
 namespace {
 
 using nlohmann::json;
-namespace fs = std::filesystem;
 
 // A name, names with commas (one a layer), or JSON as config.json has it.
 json ParseNames(const std::string& text, const char* option) {
@@ -52,8 +52,7 @@ ModelOptions::ModelOptions(CLI::App& app, ModelArguments& arguments)
       ->group("Model");
   app.add_option("--config", arguments.config, "A config.json to begin with")->group("Model");
   Add("--attention", "attention", arguments.attention,
-      "A system, one a layer with commas between, or JSON with options; see cosformer bench model "
-      "--help");
+      "A system, one a layer with commas between, or JSON with options; see below");
   Add("--layers", "layers", arguments.layers, "Layers");
   Add("--width", "width", arguments.width, "Width");
   Add("--heads", "heads", arguments.heads, "Heads");
@@ -85,6 +84,23 @@ ModelOptions::ModelOptions(CLI::App& app, ModelArguments& arguments)
                ->group("Model");
 }
 
+std::vector<std::string> ModelOptions::InheritShape(const std::vector<std::string>& typed) const {
+  // What a fine-tuning may well have of its own.
+  constexpr std::array<std::string_view, 6> kOwn = {
+      "dropout", "pool", "loss", "negatives", "tied_embeddings", "checkpointing"};
+  std::vector<std::string> left_out;
+  for (const Key& key : keys_) {
+    const std::string name = key.option->get_name();
+    if (key.option->count() == 0 || std::count(typed.begin(), typed.end(), name) > 0 ||
+        std::count(kOwn.begin(), kOwn.end(), key.name) > 0) {
+      continue;
+    }
+    key.option->clear();
+    left_out.push_back(name);
+  }
+  return left_out;
+}
+
 void ModelOptions::LeaveInheritedOut() const {
   if (arguments_.from.empty() && arguments_.config.empty()) return;
   for (const Key& key : keys_) {
@@ -101,8 +117,7 @@ ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& d
     throw Error("--from and --config are both given; a model begins with one of them");
   }
   if (!arguments_.from.empty()) {
-    object =
-        ToJson(ReadConfig((fs::path(ModelDirectory(arguments_.from)) / "config.json").string()));
+    object = ToJson(ReadConfig((ModelDirectory(arguments_.from) / kConfigFile).string()));
   } else if (!arguments_.config.empty()) {
     object = ReadJsonFile(arguments_.config);
     if (!object.is_object()) {
@@ -153,16 +168,6 @@ ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& d
     for (const char* key : {"decoder_layers", "cross_attention"}) object.erase(key);
   }
   return ParseConfig(object, "the model");
-}
-
-std::string ModelDirectory(const std::string& path) {
-  for (const std::string& directory : {ModelPath(path), path}) {
-    if (fs::exists(fs::path(directory) / "config.json")) return directory;
-  }
-  throw Error(
-      fmt::format("\"{}\" is neither a run nor a model: there is no config.json in it or in "
-                  "its model/",
-                  path));
 }
 
 }  // namespace cosformer::cli

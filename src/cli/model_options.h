@@ -33,6 +33,10 @@ class ModelOptions {
   // they begin with, and defaults for the rest. `length` is that of the sequences.
   ModelConfig Config(const data::Task& task, const data::TaskData& data, int64_t length) const;
 
+  // Of a model that begins with another: a recipe's shape gives way to that of the other, unless
+  // the command line has it too (`typed` are its options). Names those that give way.
+  std::vector<std::string> InheritShape(const std::vector<std::string>& typed) const;
+
   // Takes the defaults of options that were not given out of the recipe, when the model begins with
   // another or a file: read again, they would stand above what is inherited.
   void LeaveInheritedOut() const;
@@ -52,8 +56,5 @@ class ModelOptions {
   std::vector<Key> keys_;
   CLI::Option* patch_;
 };
-
-// The directory of a model: itself, or the model/ in a run's directory.
-std::string ModelDirectory(const std::string& path);
 
 }  // namespace cosformer::cli

@@ -22,9 +22,9 @@
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
 #include "data/statistics.h"
+#include "formats/model_directory.h"
 #include "report/meter.h"
 #include "report/units.h"
-#include "runtime/model_directory.h"
 #include "runtime/network.h"
 #include "runtime/scores.h"
 
@@ -139,7 +139,7 @@ class NewDirectory {
 // All files of the model but its weights.
 void CopyRest(const fs::path& from, const fs::path& to) {
   for (const fs::path& file : ModelFiles(from)) {
-    if (file.filename() == runtime::kWeightsFile) continue;
+    if (file.filename() == kWeightsFile) continue;
     std::error_code error;
     fs::copy_file(file, to / file.filename(), error);
     if (error) {
@@ -330,7 +330,7 @@ void RunQuantize(const QuantizeArguments& arguments) {
   }
   CheckJsonOutput(arguments.json);
   UseThreads(arguments.threads);
-  const fs::path source = runtime::ModelDirectory(arguments.model);
+  const fs::path source = ModelDirectory(arguments.model);
   const fs::path place = PlaceOf(arguments.out);
   CheckPlace(place, source, arguments.force);
   const Model before = Model::Load(arguments.model, {.threads = arguments.threads});
@@ -348,7 +348,7 @@ void RunQuantize(const QuantizeArguments& arguments) {
   {
     const Parameters converted = Converted(config, parameters, type);
     errors = ErrorsOf(config, parameters, converted);
-    WriteParameters(config, converted, (directory.path() / runtime::kWeightsFile).string());
+    WriteParameters(config, converted, (directory.path() / kWeightsFile).string());
   }
   CopyRest(source, directory.path());
   directory.Commit();

@@ -2,6 +2,7 @@
 // or what belongs where <mask> stands.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,11 +19,11 @@
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
 #include "data/statistics.h"
+#include "formats/model_directory.h"
 #include "formats/task_card.h"
 #include "formats/tokenizer.h"
 #include "report/meter.h"
 #include "report/units.h"
-#include "runtime/model_directory.h"
 #include "runtime/network.h"
 #include "runtime/scores.h"
 
@@ -289,10 +290,9 @@ void CheckUse(const Model& model, const ScoreArguments& arguments) {
     throw Error("--length, --stride and --endless are for language models: this is none");
   }
   if (!classes) return;
-  const std::string directory = runtime::ModelDirectory(arguments.model).string();
-  const bool pairs =
-      model.use() == Use::kRetrieval ||
-      (fs::exists(fs::path(directory) / runtime::kTaskFile) && ReadTaskCard(directory).pairs);
+  const std::string directory = ModelDirectory(arguments.model).string();
+  const bool pairs = model.use() == Use::kRetrieval ||
+                     (fs::exists(fs::path(directory) / kTaskFile) && ReadTaskCard(directory).pairs);
   if (pairs && !pair) {
     throw Error("this model was trained on two texts: give the second with --pair or --pair-file");
   }
@@ -321,6 +321,9 @@ void RunScore(const ScoreArguments& arguments) {
   CheckArguments(arguments);
   CheckJsonOutput(arguments.json);
   UseThreads(arguments.threads);
+  if (!arguments.has_text && arguments.file.empty() && isatty(STDIN_FILENO) != 0) {
+    throw Error("there is no text; give one, --file FILE, or text on standard input");
+  }
   const Model model =
       Model::Load(arguments.model, {.endless = arguments.endless, .threads = arguments.threads});
   CheckUse(model, arguments);
@@ -352,6 +355,11 @@ void RunScore(const ScoreArguments& arguments) {
   report::Meter meter;
   for (size_t i = 0; i < lines.size(); ++i) {
     const std::string what = fmt::format("line {}", i + 1);
+    if (lines[i].empty()) {
+      all += "-\n";
+      all_json += dump(json{{"empty", true}}, -1);
+      continue;
+    }
     try {
       const Scored scored =
           ScoreOne(model, lines[i], has_pair ? &pairs[i % pairs.size()] : nullptr, arguments, what);
@@ -386,8 +394,8 @@ void AddScore(CLI::App& app) {
       score->add_option("--pair", arguments->pair, "The second text, for models that read two");
   score->add_option("--pair-file", arguments->pair_file, "A file with the second text");
   score->add_flag("--lines", arguments->lines,
-                  "Every line is a text: one result a line, in --json too. Language models print "
-                  "log-probability, perplexity a token, tokens");
+                  "Every line is a text: one result a line, in --json too; an empty one has none. "
+                  "Language models print log-probability, perplexity a token, tokens");
   score->add_option("--likeliest", arguments->likeliest,
                     "So many of the likeliest tokens with each token or <mask>; 0: one, or five");
   score->add_option("--length", arguments->length,

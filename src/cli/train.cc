@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -16,10 +17,13 @@
 #include "cli/program.h"
 #include "cli/recipe.h"
 #include "cosformer/error.h"
+#include "cosformer/torch.h"
+#include "formats/read_file.h"
 #include "model/model_files.h"
 #include "report/files.h"
 #include "report/units.h"
 #include "runs/run_directory.h"
+#include "runtime/network.h"
 #include "train/process.h"
 #include "train/trainer.h"
 
@@ -49,6 +53,7 @@ struct Arguments {
   std::string resume;
   std::string json;
   int threads = 0;
+  std::vector<std::string> typed;  // options of the command line; the others are a recipe's
 };
 
 void AddTrainOptions(CLI::App& app, Arguments& arguments) {
@@ -163,21 +168,111 @@ void PrintStart(const Arguments& arguments, const data::TaskData& data, ModelImp
   fmt::print(stderr, "model: {} parameters, {} layers of width {}, {}\n",
              report::FormatCount(static_cast<double>(model.ParameterCount())),
              model.config().AttentionLayers(), model.config().width, ShortName(model.config()));
+  const ModelConfig& config = model.config();
+  if (config.kind == ModelKind::kDecoder && config.positions.kind == PositionKind::kLearned) {
+    fmt::print(stderr,
+               "it will read texts of up to {} tokens, since it learns its positions; --positions "
+               "none or sinusoidal have no end\n",
+               report::FormatInteger(config.max_length));
+  }
+  try {
+    runtime::Network::CheckSupported(config);
+  } catch (const Error& error) {
+    fmt::print(stderr, "cosformer eval will run it, cosformer generate and score will not: {}\n",
+               error.what());
+  }
   if (const std::string complaint = BlasComplaint(); !complaint.empty()) {
     fmt::print(stderr, "warning: {}\n", complaint);
   }
 }
 
+// A model that begins with another has its tokens too: an embedding stands for its token alone.
+void RequireTokenizerOf(const std::string& from, const Tokenizer& own) {
+  const std::string directory = ModelDirectory(from).string();
+  if (!Tokenizer::IsIn(directory) ||
+      Tokenizer::Load(directory).Fingerprint() == own.Fingerprint()) {
+    return;
+  }
+  throw Error(
+      fmt::format("\"{}\" has another tokenizer than these data: its embeddings would stand for "
+                  "other tokens; leave --tokenizer and --vocabulary out, or begin without --from",
+                  from));
+}
+
 // Loads what fits of a pre-trained model, and says what did not.
 void BeginFrom(const std::string& from, ModelImpl& model) {
-  const LoadReport loaded = LoadMatching(model, ModelDirectory(from));
+  const LoadReport loaded = LoadMatching(model, ModelDirectory(from).string());
   fmt::print(stderr, "from {}: {} of {} tensors", from, loaded.loaded.size(),
              loaded.loaded.size() + loaded.kept.size() + loaded.differ.size());
-  if (!loaded.kept.empty()) fmt::print(stderr, "; new: {}", fmt::join(loaded.kept, ", "));
+  if (!loaded.kept.empty()) fmt::print(stderr, "; new: {}", FirstOf(loaded.kept, ", "));
   if (!loaded.differ.empty()) {
-    fmt::print(stderr, "; new, since {}", fmt::join(loaded.differ, "; "));
+    fmt::print(stderr, "; new, since {}", FirstOf(loaded.differ, "; "));
   }
   fmt::print(stderr, "\n");
+}
+
+// The options of a command line, without their values.
+std::vector<std::string> OptionsIn(const std::vector<std::string>& words) {
+  std::vector<std::string> options;
+  for (const std::string& word : words) {
+    if (word.starts_with("--")) options.push_back(word.substr(0, word.find('=')));
+  }
+  return options;
+}
+
+// A recipe that trains from nothing serves to go on from a model as well: shape and tokenizer are
+// then that model's.
+void TakeShapeOf(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) {
+  std::vector<std::string> left_out = model_options.InheritShape(arguments.typed);
+  for (const char* name : {"--tokenizer", "--vocabulary"}) {
+    CLI::Option* option = app.get_option(name);
+    if (option->count() == 0 ||
+        std::count(arguments.typed.begin(), arguments.typed.end(), name) > 0) {
+      continue;
+    }
+    option->clear();
+    left_out.push_back(name);
+  }
+  const data::PrepareOptions defaults;
+  if (app.get_option("--tokenizer")->count() == 0) {
+    arguments.data.prepare.tokenizer = defaults.tokenizer;
+  }
+  if (app.get_option("--vocabulary")->count() == 0) {
+    arguments.data.prepare.vocabulary = defaults.vocabulary;
+  }
+  if (!left_out.empty()) {
+    fmt::print(stderr, "from {}: as it has them, not as the recipe: {}\n", arguments.model.from,
+               fmt::join(left_out, ", "));
+  }
+}
+
+// What a run that goes on does otherwise than it began.
+void SayWhatChanged(const Arguments& arguments, const CLI::App& app) {
+  const std::string recipe = "\n" + ReadFile(RecipePath(arguments.resume), size_t{1} << 20);
+  for (const std::string& name : arguments.typed) {
+    const CLI::Option* option = app.get_option_no_throw(name);
+    if (option == nullptr || !option->get_configurable() || option->count() == 0) continue;
+    const std::string key = fmt::format("\n{}=", name.substr(2));
+    const size_t begin = recipe.find(key);
+    if (begin == std::string::npos) continue;
+    std::string before =
+        recipe.substr(begin + key.size(), recipe.find('\n', begin + 1) - begin - key.size());
+    std::erase(before, '"');
+    const std::string now = option->results().back();
+    if (now != before) {
+      fmt::print(stderr, "changed: {} is {}, and was {}\n", name, now,
+                 before.empty() ? "not given" : before);
+    }
+  }
+}
+
+// For the help.
+std::string SystemList() {
+  std::string text = "\nSystems for --attention\n";
+  for (const SystemDescription& system : AttentionSystems()) {
+    text += fmt::format("  {:<22}{}\n", system.name, system.summary);
+  }
+  return text;
 }
 
 std::string Figure(bool classes, double loss_or_accuracy) {
@@ -252,6 +347,9 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
   train.schedule = ScheduleKindOf(arguments.schedule);
   const bool resume = !arguments.resume.empty();
   if (resume) {
+    if (std::count(arguments.typed.begin(), arguments.typed.end(), "--out") > 0) {
+      throw Error("--resume goes on in the run's own directory: leave --out out");
+    }
     arguments.out = arguments.resume;
     if (!std::filesystem::exists(RecipePath(arguments.resume))) {
       throw Error(fmt::format(
@@ -266,16 +364,20 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
                       arguments.resume));
     }
   }
+  if (resume) SayWhatChanged(arguments, app);
   if (!resume && !arguments.out.empty()) RequireNoRun(arguments.out);
+  const bool begins_from = !arguments.model.from.empty() && !resume;
+  if (begins_from) TakeShapeOf(arguments, app, model_options);
   SetThreads(arguments.threads);
   const data::Task& task = data::FindTask(arguments.data.task);
   // A pre-trained model brings its tokenizer, unless the task has one whatever the text.
   if (!arguments.model.from.empty() && arguments.data.prepare.tokenizer.empty() &&
       task.FixedTokenizer() == nullptr) {
-    arguments.data.prepare.tokenizer = ModelDirectory(arguments.model.from);
+    arguments.data.prepare.tokenizer = ModelDirectory(arguments.model.from).string();
   }
   if (train.length == 0) train.length = task.description().length;
   const data::TaskData data = PrepareData(arguments.data);
+  if (begins_from) RequireTokenizerOf(arguments.model.from, data.tokenizer);
   const ModelConfig config = model_options.Config(task, data, train.length);
   if (arguments.out.empty()) {
     arguments.out = fmt::format("runs/{}-{}", arguments.data.task, ShortName(config));
@@ -283,7 +385,7 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
   torch::manual_seed(train.seed);
   Model model(config);
   PrintStart(arguments, data, *model);
-  if (!arguments.model.from.empty() && !resume) BeginFrom(arguments.model.from, *model);
+  if (begins_from) BeginFrom(arguments.model.from, *model);
 
   TrainJob job;
   job.directory = arguments.out;
@@ -316,7 +418,7 @@ int RunTrain(int argc, char** argv) {
   Arguments arguments;
   arguments.train.length = 0;
   CLI::App app(kDescription, "cosformer train");
-  app.footer(TaskList() + kExamples);
+  app.footer(TaskList() + SystemList() + kExamples);
   app.get_formatter()->column_width(32);
   app.option_defaults()->always_capture_default()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);
@@ -329,6 +431,7 @@ int RunTrain(int argc, char** argv) {
 
   // A run that goes on does so by its own recipe.
   std::vector<std::string> words(argv + 1, argv + argc);
+  arguments.typed = OptionsIn(words);
   for (size_t i = 0; i < words.size(); ++i) {
     std::string directory;
     if (words[i] == "--resume" && i + 1 < words.size()) directory = words[i + 1];

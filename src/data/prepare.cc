@@ -123,6 +123,7 @@ class Preparation {
       fixed_ = Tokenizer::Load(spec_);
     }
     source_.any_bytes = fixed_ && fixed_->kind() == TokenizerKind::kBytes;
+    vocabulary_is_default_ = options.vocabulary == 0;
     vocabulary_ = options.vocabulary > 0 ? options.vocabulary
                   : spec_ == "words"     ? 0
                                          : task.description().vocabulary;
@@ -254,7 +255,9 @@ class Preparation {
         if (!example.second.empty()) take(example.second);
       });
     };
-    return spec_ == "words" ? TrainWords(text, vocabulary_) : TrainSentencePiece(text, vocabulary_);
+    // A number that nobody asked for is no reason to refuse a small text.
+    return spec_ == "words" ? TrainWords(text, vocabulary_)
+                            : TrainSentencePiece(text, vocabulary_, vocabulary_is_default_);
   }
 
   int Threads() const {
@@ -462,6 +465,7 @@ class Preparation {
   std::string spec_;
   std::optional<Tokenizer> fixed_;
   int64_t vocabulary_ = 0;
+  bool vocabulary_is_default_ = false;
   std::map<Split, std::vector<std::string>> files_;
   std::vector<Split> present_;
   bool held_out_ = false;

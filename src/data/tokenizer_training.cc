@@ -105,7 +105,7 @@ Tokenizer TrainWords(const TextStream& text, int64_t vocabulary) {
   return Tokenizer::Words(std::move(words));
 }
 
-Tokenizer TrainSentencePiece(const TextStream& text, int64_t vocabulary) {
+Tokenizer TrainSentencePiece(const TextStream& text, int64_t vocabulary, bool fewer) {
   if (vocabulary < 1) {
     throw Error(fmt::format("a vocabulary of {} pieces is none; ask for some thousands",
                             FormatInteger(vocabulary)));
@@ -157,6 +157,7 @@ Tokenizer TrainSentencePiece(const TextStream& text, int64_t vocabulary) {
   const std::string sentence = SentencePiece().Train(options, next, model);
   if (!sentence.empty()) {
     if (const auto most = NumberAfter(sentence, "Please set it to a value <= ")) {
+      if (fewer) return TrainSentencePiece(text, *most);
       throw Error(
           fmt::format("the text does not support a vocabulary of {} pieces; ask for at most {}",
                       FormatInteger(vocabulary), FormatInteger(*most)));

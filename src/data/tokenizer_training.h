@@ -22,7 +22,8 @@ Tokenizer TrainWords(const TextStream& text, int64_t vocabulary);
 // A SentencePiece unigram model of `vocabulary` pieces from a sample of the text, 8 to 32 MB,
 // byte for byte the same for the same text. Lossless: bytes stand in for what has no piece, and
 // '\n' is a piece. Throws Error when the text does not support that many, with the largest number
-// that would do, and when its letters alone need more, with the least.
-Tokenizer TrainSentencePiece(const TextStream& text, int64_t vocabulary);
+// that would do, or takes that number if `fewer` will do; and when its letters alone need more,
+// with the least.
+Tokenizer TrainSentencePiece(const TextStream& text, int64_t vocabulary, bool fewer = false);
 
 }  // namespace cosformer::data

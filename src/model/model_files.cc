@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -10,6 +11,17 @@
 #include "formats/safetensors.h"
 
 namespace cosformer {
+
+std::string FirstOf(const std::vector<std::string>& names, const char* between) {
+  constexpr size_t kMost = 3;
+  std::string text = fmt::format(
+      "{}",
+      fmt::join(names.begin(),
+                names.begin() + static_cast<ptrdiff_t>(std::min(names.size(), kMost)), between));
+  if (names.size() > kMost) text += fmt::format("{}and {} more", between, names.size() - kMost);
+  return text;
+}
+
 namespace {
 
 using torch::Tensor;
@@ -52,6 +64,13 @@ std::map<std::string, Tensor> TensorsOf(const torch::nn::Module& module) {
 
 std::string Describe(TensorType type, const std::vector<int64_t>& shape) {
   return fmt::format("{} [{}]", Name(type), fmt::join(shape, ", "));
+}
+
+// Whether `cosformer quantize` wrote it.
+bool IsQuantized(const SafetensorsFile& file) {
+  return std::any_of(file.tensors().begin(), file.tensors().end(), [](const TensorEntry& tensor) {
+    return tensor.type == TensorType::kBF16 || tensor.name.ends_with(".scales");
+  });
 }
 
 LoadReport Match(torch::nn::Module& module, const SafetensorsFile& file) {
@@ -120,9 +139,15 @@ void LoadWeights(torch::nn::Module& module, const std::string& path) {
   for (const std::string& name : report.kept) complaints.push_back(name + " is missing");
   for (const std::string& name : report.unused) complaints.push_back(name + " is unknown");
   for (const std::string& sentence : report.differ) complaints.push_back(sentence);
+  if (!complaints.empty() && IsQuantized(file)) {
+    throw Error(
+        fmt::format("\"{}\" was made by cosformer quantize: cosformer generate and score take it, "
+                    "training and evaluation the model that it was made from",
+                    path));
+  }
   if (!complaints.empty()) {
     throw Error(fmt::format("{}: {} of its tensors do not fit the model: {}", path,
-                            complaints.size(), fmt::join(complaints, "; ")));
+                            complaints.size(), FirstOf(complaints, "; ")));
   }
   Copy(module, file, report.loaded);
 }

@@ -5,18 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "formats/model_directory.h"
 #include "model/model.h"
 
 namespace cosformer {
 
-inline constexpr const char* kConfigFile = "config.json";
-inline constexpr const char* kWeightsFile = "model.safetensors";
-
 // Both files, each written beside and renamed; the directory is made if it is missing.
 void SaveModel(ModelImpl& model, const std::string& directory);
 
-// The model as it was saved, to the bit. Throws Error that lists every tensor that is missing,
-// unknown, or of another shape or type.
+// The model as it was saved, to the bit. Throws Error that counts the tensors that are missing,
+// unknown, or of another shape or type, and names the first.
 Model LoadModel(const std::string& directory);
 
 // What a partial match left over.
@@ -30,6 +28,9 @@ struct LoadReport {
 // Takes from the file what the model has under the same name, shape and type: to fine-tune a
 // pre-trained model with another head. Throws Error when nothing matches.
 LoadReport LoadMatching(ModelImpl& model, const std::string& directory);
+
+// The first few, and how many more there are.
+std::string FirstOf(const std::vector<std::string>& names, const char* between);
 
 // The weights alone; the metadata are texts that go with them.
 void SaveWeights(torch::nn::Module& module, const std::string& path,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
 
 #include "report/units.h"
 
@@ -39,17 +40,27 @@ std::string Bar(double fraction, int columns, const Screen& screen) {
 
 }  // namespace
 
-std::string RenderMeter(double fraction, const std::string& text, const Screen& screen) {
+std::string RenderMeter(double fraction, std::string text, const Screen& screen,
+                        const std::string& left) {
   const double share = std::isnan(fraction) ? 0 : std::clamp(fraction, 0.0, 1.0);
   const int percent = static_cast<int>(std::floor(100 * share));
-  if (!screen.terminal) return fmt::format("{} %  {}", percent, text);
-  const std::string figures = fmt::format("{:3} %  {}", percent, text);
+  constexpr std::string_view kGap = "  ";
+  const auto line = [&](int width) {
+    return fmt::format("{:{}} %{}{}{}{}", percent, width, kGap, text, left.empty() ? "" : kGap,
+                       left);
+  };
+  if (!screen.terminal) return line(1);
   // The last column stays free: some terminals wrap as soon as it is written. Where the width is
   // unknown, that of the oldest terminals.
   const int width = (screen.columns > 0 ? screen.columns : 80) - 1;
+  std::string figures = line(3);
   const int bar = std::min(width - kBarEnds - ColumnsOf(figures), kLongestBar);
-  if (bar < kShortestBar) return FitColumns(figures, width, screen.utf8);
-  return Bar(share, bar, screen) + FitColumns(figures, width, screen.utf8);
+  if (bar >= kShortestBar) return Bar(share, bar, screen) + FitColumns(figures, width, screen.utf8);
+  for (size_t gap; ColumnsOf(figures) > width && (gap = text.rfind(kGap)) != std::string::npos;) {
+    text.resize(gap);
+    figures = line(3);
+  }
+  return FitColumns(figures, width, screen.utf8);
 }
 
 void Meter::Show(double fraction, const std::string& text, Clock::time_point now) {
@@ -64,12 +75,11 @@ void Meter::Show(double fraction, const std::string& text, Clock::time_point now
   }
   const double elapsed = std::chrono::duration<double>(now - first_->time).count();
   const double done = fraction - first_->fraction;
-  std::string all = text;
   // In its first second a run is still warming up, and any guess would be far off.
-  if (elapsed >= 1 && done > 0 && fraction < 1) {
-    all += fmt::format("  {} left", FormatDuration(elapsed / done * (1 - fraction)));
-  }
-  const std::string line = RenderMeter(fraction, all, screen);
+  const bool known = elapsed >= 1 && done > 0 && fraction < 1;
+  const std::string line = RenderMeter(
+      fraction, text, screen,
+      known ? fmt::format("{} left", FormatDuration(elapsed / done * (1 - fraction))) : "");
   if (screen.terminal) {
     line_.Show(line);
     drawn_ = line;

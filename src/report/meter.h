@@ -11,9 +11,12 @@
 namespace cosformer::report {
 
 // The line for such a screen: "▕████▌    ▏ 45 %  step 450 of 1,000  loss 4.321", one column short
-// of the screen's width. Where there is little room the bar gets shorter, then goes, then the text
-// is cut. On no terminal it is "45 %  step ..." whole. `fraction` is held to [0, 1].
-std::string RenderMeter(double fraction, const std::string& text, const Screen& screen);
+// of the screen's width. Where there is little room the bar gets shorter, then goes, then what is
+// last in the text, between two blanks and two blanks, then the text is cut; `left`, which follows
+// the text, stays longest. On no terminal it is "45 %  step ..." whole. `fraction` is held to [0,
+// 1].
+std::string RenderMeter(double fraction, std::string text, const Screen& screen,
+                        const std::string& left = "");
 
 class Meter {
  public:

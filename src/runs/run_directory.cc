@@ -76,6 +76,9 @@ std::vector<Checkpoint> Checkpoints(const std::string& directory) {
   std::error_code error;
   fs::directory_iterator files(CheckpointFolder(directory), error);
   if (error == std::errc::no_such_file_or_directory) return checkpoints;
+  if (error == std::errc::not_a_directory) {
+    throw Error(fmt::format("\"{}\" is no directory, and so no run; give another", directory));
+  }
   for (; !error && files != fs::directory_iterator(); files.increment(error)) {
     const std::optional<int64_t> step = StepOf(files->path().filename().string());
     std::error_code vanished;  // between listing and asking

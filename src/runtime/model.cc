@@ -7,11 +7,11 @@
 #include <numeric>
 
 #include "cosformer/runtime.h"
+#include "formats/model_directory.h"
 #include "formats/task_card.h"
 #include "formats/text_pair.h"
 #include "formats/tokenizer.h"
 #include "runtime/model_builder.h"
-#include "runtime/model_directory.h"
 #include "runtime/network.h"
 
 namespace cosformer::runtime {

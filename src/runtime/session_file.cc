@@ -149,7 +149,7 @@ void CheckHeader(const Header& header, const Model& model, const std::string& wh
   const std::optional<int64_t> limit = network.Limit();
   require(!limit || header.position <= *limit,
           fmt::format("the session has read {} tokens, and {} {}; if it was made in endless mode, "
-                      "load the model so",
+                      "load the model so (--endless)",
                       header.position, network.LimitReason(), limit.value_or(0)));
 }
 

@@ -39,39 +39,58 @@ int32_t Draw(const torch::Tensor& logits, const SampleOptions& options, data::Ra
 
 }  // namespace
 
+void RequireWriting(const ModelConfig& config, const std::string& prompt) {
+  if (config.kind == ModelKind::kEncoderDecoder) {
+    if (!prompt.empty()) return;
+    throw Error("this model writes one text from another: give the other with --prompt");
+  }
+  if (config.kind == ModelKind::kDecoder) return;
+  throw Error("--write is for models that write text: this one tells classes or hidden tokens");
+}
+
 std::string Sample(ModelImpl& model, const Tokenizer& tokenizer, const std::string& prompt,
                    const SampleOptions& options) {
   torch::NoGradGuard no_grad;
+  RequireWriting(model.config(), prompt);
   if (options.temperature < 0) throw Error("--temperature is negative; give 0 or more");
-  std::vector<int32_t> tokens = tokenizer.Encode(prompt);
-  if (tokens.empty()) {
+  const auto tensor = [](const std::vector<int32_t>& tokens) {
+    return torch::tensor(std::vector<int64_t>(tokens.begin(), tokens.end()), torch::kInt64)
+        .unsqueeze(0);
+  };
+  const bool from_source = model.config().kind == ModelKind::kEncoderDecoder;
+  std::vector<int32_t> given = tokenizer.Encode(prompt);
+  if (given.empty()) {
     if (tokenizer.special().end < 0) {
       throw Error(
           "the prompt has no tokens, and the tokenizer none that ends a text: give a prompt");
     }
-    tokens.push_back(tokenizer.special().end);
+    given.push_back(tokenizer.special().end);
   }
-  const auto given = static_cast<int64_t>(tokens.size());
-  if (given >= model.config().max_length) {
+  if (static_cast<int64_t>(given.size()) >= model.config().max_length) {
     throw Error(fmt::format("the prompt has {} tokens, and the model sees {}; give a shorter one",
-                            given, model.config().max_length));
+                            given.size(), model.config().max_length));
   }
-  const int64_t most = std::min(given + options.tokens, model.config().max_length);
   model.eval();
-  ModelStream stream = model.NewStream(1);
+  ModelStream stream =
+      from_source ? model.NewStream(model.Encode(tensor(given))) : model.NewStream(1);
+  std::vector<int32_t> next = from_source ? std::vector<int32_t>{tokenizer.special().begin} : given;
+  const int64_t most =
+      std::min(options.tokens, model.config().max_length - static_cast<int64_t>(next.size()));
   data::Random random(options.seed);
-  std::vector<int64_t> next(tokens.begin(), tokens.end());
-  while (static_cast<int64_t>(tokens.size()) < most) {
-    const torch::Tensor hidden =
-        model.Step(torch::tensor(next, torch::kInt64).unsqueeze(0), stream);
+  std::vector<int32_t> written;
+  while (static_cast<int64_t>(written.size()) < most) {
+    const torch::Tensor hidden = model.Step(tensor(next), stream);
     const int32_t token =
         Draw(model.Logits(hidden.select(1, hidden.size(1) - 1)).contiguous(), options, random);
     // Words end their lines with it.
-    if (token == tokenizer.special().end && tokenizer.kind() != TokenizerKind::kWords) break;
-    tokens.push_back(token);
+    if (token == tokenizer.special().end &&
+        (from_source || tokenizer.kind() != TokenizerKind::kWords)) {
+      break;
+    }
+    written.push_back(token);
     next = {token};
   }
-  return tokenizer.Decode(std::span(tokens).subspan(static_cast<size_t>(given)));
+  return tokenizer.Decode(written);
 }
 
 }  // namespace cosformer

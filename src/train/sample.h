@@ -1,4 +1,4 @@
-// Text from a causal model, token by token: to see what it has learned.
+// Text from a model that writes, token by token: to see what it has learned.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,12 @@ struct SampleOptions {
   uint64_t seed = 1;
 };
 
-// What the model writes after the prompt; up to max_length tokens in all, or the end of the text.
-// Throws Error for a prompt without tokens and for a model that does not write.
+// Throws Error unless the model writes: after a prompt, or from it if it is an encoder-decoder,
+// which then needs one.
+void RequireWriting(const ModelConfig& config, const std::string& prompt);
+
+// What the model writes after the prompt, or an encoder-decoder from it; up to max_length tokens in
+// all, or the end of the text. Throws Error for a prompt without tokens and as RequireWriting().
 std::string Sample(ModelImpl& model, const Tokenizer& tokenizer, const std::string& prompt,
                    const SampleOptions& options);
 

@@ -123,9 +123,10 @@ class Run {
   // As many steps as fit into the time with evaluations, which are ten, or fewer if they would take
   // more than a fifth of it.
   void SettleByTime(double seconds) {
-    meter_.Show(0, "measuring the speed");
+    report::Meter meter;  // its own: the time that is left is judged by steps alone
+    meter.Show(0, "measuring the speed");
     const Pace pace = MeasurePace(*model_, batches_, objective_);
-    meter_.Clear();
+    meter.Clear();
     double evaluation = 0;
     if (job_.data->valid) {
       const int64_t all = job_.data->valid->tokens();

@@ -106,6 +106,7 @@ TEST(TokenizerTraining, TheLargestVocabularyNamedIsOneThatWorks) {
     ASSERT_TRUE(Contains(message, "vocabulary of 100,000 pieces; ask for at most "));
     const int64_t most = std::stoll(message.substr(message.rfind(' ') + 1));
     EXPECT_EQ(TrainSentencePiece(text, most).size(), most);
+    EXPECT_EQ(TrainSentencePiece(text, 100'000, /*fewer=*/true).size(), most);
     EXPECT_TRUE(Contains(MessageOf([&] { TrainSentencePiece(text, int64_t{1} << 40); }),
                          "vocabulary of 1,099,511,627,776 pieces; ask for at most "));
   }

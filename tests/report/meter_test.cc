@@ -82,6 +82,19 @@ TEST(MeterTest, OnAnyWidthTheLineFitsAndTheTextGoesLast) {
   EXPECT_LT(ColumnsOf(RenderMeter(0.45, text, WithColumns(0))), 80);
 }
 
+TEST(MeterTest, WhereItIsNarrowTheTimeLeftStaysLongest) {
+  const std::string text = "step 450 of 1,000  loss 4.321  lr 1.0e-03";
+  const auto line = [&](int columns) {
+    return RenderMeter(0.45, text, WithColumns(columns), "2 min left");
+  };
+  EXPECT_TRUE(Contains(line(100), "▏ 45 %  " + text + "  2 min left"));
+  EXPECT_EQ(line(61), " 45 %  " + text + "  2 min left");
+  EXPECT_EQ(line(60), " 45 %  step 450 of 1,000  loss 4.321  2 min left");
+  EXPECT_EQ(line(45), " 45 %  step 450 of 1,000  2 min left");
+  EXPECT_TRUE(Contains(line(30), " 45 %  step 450 of 1,000"));
+  EXPECT_LT(ColumnsOf(line(30)), 30);
+}
+
 TEST(MeterTest, ALogHasNoBarAndAllOfTheText) {
   const std::string text(200, 'x');
   EXPECT_EQ(RenderMeter(0.456, text, kLog), "45 %  " + text);

@@ -5,7 +5,7 @@
 #include <iostream>
 
 int main(int argc, char** argv) try {
-  const auto model = cosformer::runtime::Model::Load(argc > 1 ? argv[1] : "runs/lm/model");
+  const auto model = cosformer::runtime::Model::Load(argc > 1 ? argv[1] : "runs/lm-cosformer");
   cosformer::runtime::Session session(model);
   session.Feed(model.Encode("Attention is"));
   cosformer::runtime::GenerateOptions options;

@@ -4,13 +4,14 @@
 #include <filesystem>
 #include <string>
 
-namespace cosformer::runtime {
+namespace cosformer {
 
 inline constexpr const char* kConfigFile = "config.json";
 inline constexpr const char* kWeightsFile = "model.safetensors";
 inline constexpr const char* kTaskFile = "task.json";
 
-// The directory itself, or that of the model in a run's. Throws Error where there is none.
+// The directory itself, or that of the model in a run's. Throws Error where there is none, or none
+// yet.
 std::filesystem::path ModelDirectory(const std::string& given);
 
-}  // namespace cosformer::runtime
+}  // namespace cosformer
