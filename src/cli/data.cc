@@ -215,7 +215,7 @@ void RunGeneration(const GenerateArguments& arguments, const Generate& generate)
                            report::FormatInteger(total)));
   });
   meter.Clear();
-  fmt::print("The set is in {}\n", out);
+  fmt::print("{}\n", out);
 }
 
 // Both sets have splits, a seed and threads.

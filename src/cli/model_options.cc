@@ -113,9 +113,6 @@ ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& d
                                  int64_t length) const {
   const data::TaskDescription& description = task.description();
   json object = json::object();
-  if (!arguments_.from.empty() && !arguments_.config.empty()) {
-    throw Error("--from and --config are both given; a model begins with one of them");
-  }
   if (!arguments_.from.empty()) {
     object = ToJson(ReadConfig((ModelDirectory(arguments_.from) / kConfigFile).string()));
   } else if (!arguments_.config.empty()) {

@@ -110,6 +110,9 @@ void Check(const Arguments& arguments) {
   const auto require = [](bool holds, const char* option, auto value, const char* what) {
     if (!holds) throw Error(fmt::format("{} is {}; it must be {}", option, value, what));
   };
+  if (!arguments.model.from.empty() && !arguments.model.config.empty()) {
+    throw Error("--from and --config are both given; a model begins with one of them");
+  }
   require(train.steps >= 0, "--steps", train.steps, "at least 1");
   require(train.minutes >= 0, "--minutes", train.minutes, "more than 0");
   require(train.epochs > 0 && train.epochs < 1e9, "--epochs", train.epochs, "more than 0");
@@ -186,6 +189,15 @@ void PrintStart(const Arguments& arguments, const data::TaskData& data, ModelImp
   }
 }
 
+// The first few, and how many more there are.
+std::string FirstOf(const std::vector<std::string>& names, const char* between) {
+  constexpr size_t kMost = 3;
+  const auto end = names.begin() + static_cast<ptrdiff_t>(std::min(names.size(), kMost));
+  std::string text = fmt::format("{}", fmt::join(names.begin(), end, between));
+  if (names.size() > kMost) text += fmt::format("{}and {} more", between, names.size() - kMost);
+  return text;
+}
+
 // A model that begins with another has its tokens too: an embedding stands for its token alone.
 void RequireTokenizerOf(const std::string& from, const Tokenizer& own) {
   const std::string directory = ModelDirectory(from).string();
@@ -248,7 +260,8 @@ void TakeShapeOf(Arguments& arguments, CLI::App& app, const ModelOptions& model_
 
 // What a run that goes on does otherwise than it began.
 void SayWhatChanged(const Arguments& arguments, const CLI::App& app) {
-  const std::string recipe = "\n" + ReadFile(RecipePath(arguments.resume), size_t{1} << 20);
+  const std::string recipe =
+      fmt::format("\n{}", ReadFile(RecipePath(arguments.resume), size_t{1} << 20));
   for (const std::string& name : arguments.typed) {
     const CLI::Option* option = app.get_option_no_throw(name);
     if (option == nullptr || !option->get_configurable() || option->count() == 0) continue;

@@ -11,17 +11,6 @@
 #include "formats/safetensors.h"
 
 namespace cosformer {
-
-std::string FirstOf(const std::vector<std::string>& names, const char* between) {
-  constexpr size_t kMost = 3;
-  std::string text = fmt::format(
-      "{}",
-      fmt::join(names.begin(),
-                names.begin() + static_cast<ptrdiff_t>(std::min(names.size(), kMost)), between));
-  if (names.size() > kMost) text += fmt::format("{}and {} more", between, names.size() - kMost);
-  return text;
-}
-
 namespace {
 
 using torch::Tensor;
@@ -147,7 +136,7 @@ void LoadWeights(torch::nn::Module& module, const std::string& path) {
   }
   if (!complaints.empty()) {
     throw Error(fmt::format("{}: {} of its tensors do not fit the model: {}", path,
-                            complaints.size(), FirstOf(complaints, "; ")));
+                            complaints.size(), fmt::join(complaints, "; ")));
   }
   Copy(module, file, report.loaded);
 }

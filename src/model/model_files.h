@@ -13,8 +13,8 @@ namespace cosformer {
 // Both files, each written beside and renamed; the directory is made if it is missing.
 void SaveModel(ModelImpl& model, const std::string& directory);
 
-// The model as it was saved, to the bit. Throws Error that counts the tensors that are missing,
-// unknown, or of another shape or type, and names the first.
+// The model as it was saved, to the bit. Throws Error that lists every tensor that is missing,
+// unknown, or of another shape or type.
 Model LoadModel(const std::string& directory);
 
 // What a partial match left over.
@@ -28,9 +28,6 @@ struct LoadReport {
 // Takes from the file what the model has under the same name, shape and type: to fine-tune a
 // pre-trained model with another head. Throws Error when nothing matches.
 LoadReport LoadMatching(ModelImpl& model, const std::string& directory);
-
-// The first few, and how many more there are.
-std::string FirstOf(const std::vector<std::string>& names, const char* between);
 
 // The weights alone; the metadata are texts that go with them.
 void SaveWeights(torch::nn::Module& module, const std::string& path,

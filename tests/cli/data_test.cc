@@ -139,6 +139,8 @@ TEST_F(DataCommandTest, SetsAreMadeByRuleAndTheSameForASeed) {
   const Outcome made = Run(lists + "--out lists");
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_EQ(made.out, "lists\n");
+  ExpectRefusal(lists + "--out lists", "is not empty");
+  EXPECT_EQ(Run(lists + "--out lists --force").code, 0);
   ASSERT_EQ(Run(lists + "--out same --threads 1").code, 0);
   ASSERT_EQ(Run(lists + "--out other --seed 2").code, 0);
   EXPECT_EQ(ReadFile(folder_ / "lists/basic_train.tsv"),

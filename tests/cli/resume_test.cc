@@ -168,9 +168,15 @@ TEST_F(ResumeTest, WhatDoesNotFitTheRunIsASentence) {
   ExpectSentence(Run("train --resume run --layers 2"),
                  "is a checkpoint of another model: layers is 1 there and 2 here");
   ExpectSentence(Run("train --resume nothing"), "\"nothing\" is no run");
+  ExpectSentence(Run("train --resume run --out elsewhere"), "leave --out out");
+  EXPECT_TRUE(Contains(Run("train --resume run --lr 0.5").err, "changed: --lr is 0.5, and was "));
   fs::create_directories(folder_ / "young");
   fs::copy(folder_ / "run/recipe.toml", folder_ / "young/recipe.toml");
   ExpectSentence(Run("train --resume young"), "\"young\" has no checkpoint to go on from");
+  fs::create_directories(folder_ / "young/model");
+  fs::copy(folder_ / "run/model/config.json", folder_ / "young/model/config.json");
+  ExpectSentence(Run("generate young --prompt a"), "\"young\" has no model yet");
+  ExpectSentence(Run("eval young"), "go on with cosformer train --resume young");
   Put("text/train.txt", Lines(301));
   ExpectSentence(Run("train --resume run"), "was trained on other data than these");
   EXPECT_EQ(ReadFile(folder_ / "run/metrics.jsonl"), metrics);

@@ -247,14 +247,19 @@ TEST_F(ScoreCommandTest, MasksAreFilled) {
 TEST_F(ScoreCommandTest, EveryLineIsATextWithLines) {
   WriteModel("lm");
   WriteClassifier("judge");
-  WriteText("texts", "first line\nand a second\n");
+  WriteText("texts", "first line\n\nand a second\n");
   for (const std::string model : {"lm", "judge"}) {
     SCOPED_TRACE(model);
     const Outcome outcome = Run("score " + model + " --file texts --lines --json lines.jsonl");
     ASSERT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 2);
+    EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3);
+    EXPECT_TRUE(Contains(outcome.out, "\n-\n"));
     std::string expected;
-    for (const char* text : {"'first line'", "'and a second'"}) {
+    for (const char* text : {"'first line'", "", "'and a second'"}) {
+      if (*text == '\0') {
+        expected += "{\"empty\":true}\n";
+        continue;
+      }
       const Outcome one = Run("score " + model + " " + text + " --json -");
       expected += nlohmann::ordered_json::parse(one.out).dump() + "\n";
     }
@@ -309,7 +314,6 @@ TEST_F(ScoreCommandTest, WhatCanNotBeScoredIsOneSentence) {
   ExpectRefusal("score lm --file missing", "missing");
   ExpectRefusal("score lm --file .", "cannot read \".\"");
   ExpectRefusal("score lm --file empty --lines", "no lines");
-  ExpectRefusal("score lm --file hole --lines", "line 2 is empty");
   ExpectRefusal("score lm x", "the text has 1 token, and the first is not predicted");
   ExpectRefusal("score lm text --file hole", "--file");
   ExpectRefusal("score lm text --lines", "--lines");

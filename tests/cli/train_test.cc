@@ -137,6 +137,19 @@ TEST_F(TrainCommandTest, AModelBeginsWithAnother) {
   EXPECT_EQ(ReadFile(folder_ / "tuned/model/tokenizer.json"),
             ReadFile(folder_ / "masked/model/tokenizer.json"));
   ExpectDone(Run("eval tuned --cache cache --threads 1"));
+  // A recipe's shape gives way, what is typed does not; another tokenizer is refused.
+  Put("recipe.toml", "width = 8\nheads = 1\ntokenizer = \"bytes\"\ndropout = 0.5\n");
+  const std::string again =
+      "train --task classify --data table --from masked --steps 1 --batch-tokens 128 --length 16 "
+      "--threads 1 --cache cache ";
+  const Outcome by_recipe = Run(again + "--recipe recipe.toml --out by_recipe");
+  ExpectDone(by_recipe);
+  EXPECT_TRUE(Contains(by_recipe.err, "not as the recipe: --width, --heads, --tokenizer"));
+  EXPECT_EQ(Config("by_recipe")["width"], 16);
+  EXPECT_EQ(Config("by_recipe")["dropout"], 0.5);
+  ExpectDone(Run(again + "--recipe recipe.toml --hidden 24 --out typed"));
+  EXPECT_EQ(Config("typed")["hidden"], 24);
+  ExpectSentence(Run(again + "--tokenizer bytes --out none"), "has another tokenizer than these");
   // Its weights are where it begins: it is elsewhere after as many steps from scratch.
   ExpectDone(
       Run("train --task classify --data table --config tuned/model/config.json --tokenizer "

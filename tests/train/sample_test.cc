@@ -188,7 +188,33 @@ TEST(SampleTest, WhatCannotBeSampledIsSaid) {
   Model model = ByteModel(8);
   EXPECT_NE(ErrorOf(model, "ab", {.temperature = -0.1}).find("--temperature"), std::string::npos);
   Model encoder = ByteModel(8, {{"model", "encoder"}});
-  EXPECT_NE(ErrorOf(encoder, "ab", {}).find("\"encoder\""), std::string::npos);
+  EXPECT_NE(ErrorOf(encoder, "ab", {}).find("tells classes or hidden tokens"), std::string::npos);
+  Model translator = ByteModel(8, {{"model", "encoder-decoder"}});
+  EXPECT_NE(ErrorOf(translator, "", {}).find("give the other with --prompt"), std::string::npos);
+}
+
+TEST(SampleTest, AnEncoderDecoderWritesFromItsSource) {
+  Model model = ByteModel(9, {{"model", "encoder-decoder"}});
+  const SampleOptions options{.tokens = 12, .temperature = 0};
+  const std::string text = Sample(*model, Bytes(), "a source", options);
+  // The same as the decoder gives for all of the text at once.
+  torch::NoGradGuard no_grad;
+  model->eval();
+  const auto tensor = [](const std::vector<int32_t>& tokens) {
+    return torch::tensor(std::vector<int64_t>(tokens.begin(), tokens.end()), torch::kInt64)
+        .unsqueeze(0);
+  };
+  const torch::Tensor memory = model->Encode(tensor(Bytes().Encode("a source")));
+  std::vector<int32_t> tokens = {Bytes().special().begin};
+  while (tokens.size() < 13) {
+    const torch::Tensor hidden = model->Decode(tensor(tokens), memory);
+    const auto next = static_cast<int32_t>(
+        model->Logits(hidden.select(1, hidden.size(1) - 1)).argmax().item<int64_t>());
+    if (next == Bytes().special().end) break;
+    tokens.push_back(next);
+  }
+  EXPECT_EQ(text, Bytes().Decode(std::span(tokens).subspan(1)));
+  EXPECT_FALSE(text.empty());
 }
 
 }  // namespace
