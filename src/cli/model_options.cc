@@ -29,6 +29,13 @@ json ParseNames(const std::string& text, const char* option) {
   return list;
 }
 
+// Whether every layer has cosFormer's re-weighting, which tells near from far without positions.
+bool TellsDistances(const json& attention) {
+  if (attention.is_array()) return std::all_of(attention.begin(), attention.end(), TellsDistances);
+  const json name = attention.is_object() ? attention.value("system", json()) : attention;
+  return name.is_string() && name.get<std::string>().starts_with("cosformer");
+}
+
 }  // namespace
 
 template <class T>
@@ -64,7 +71,9 @@ ModelOptions::ModelOptions(CLI::App& app, ModelArguments& arguments)
   Add("--cross-attention", "cross_attention", arguments.cross_attention,
       "Encoder-decoder: as --attention, from decoder to encoder");
   Add("--positions", "positions", arguments.positions,
-      "none, learned, sinusoidal, rotary, spe-sine, spe-conv, or JSON with options");
+      "none, learned, sinusoidal, rotary, spe-sine, spe-conv, or JSON with options; otherwise none "
+      "for a language model of cosformer layers alone, which then reads texts of any length, and "
+      "learned elsewhere");
   Add("--norm", "norm", arguments.norm, "layer, rms");
   Add("--norm-position", "norm_position", arguments.norm_position, "pre, post");
   Add("--activation", "activation", arguments.activation, "gelu, relu, swiglu");
@@ -124,10 +133,16 @@ ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& d
   }
   const bool based = !object.empty();
   for (const Key& key : keys_) {
-    // Zero stands for what follows from the rest.
+    // Nothing and zero stand for what follows from the rest.
     const json value = key.value();
-    if ((based && key.option->count() == 0) || value == json(0)) continue;
+    if ((based && key.option->count() == 0) || value == json(0) || value == json("")) continue;
     object[key.name] = value;
+  }
+  if (!based && !object.contains("positions")) {
+    object["positions"] =
+        description.objective == data::Objective::kCausal && TellsDistances(object.at("attention"))
+            ? "none"
+            : "learned";
   }
   const bool image = description.image.height > 0;
   const json input = object.value("input", json("tokens"));

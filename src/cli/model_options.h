@@ -15,7 +15,7 @@ struct ModelArguments {
   std::string from;    // a pre-trained model's directory
   std::string attention = "cosformer";
   std::string cross_attention = "cosformer";
-  std::string positions = "learned";
+  std::string positions;  // empty: what suits task and attention
   std::string norm = "layer", norm_position = "pre", activation = "gelu", pool = "mean";
   std::string input = "tokens";
   std::string loss = "cross-entropy";

@@ -173,10 +173,11 @@ void PrintStart(const Arguments& arguments, const data::TaskData& data, ModelImp
              model.config().AttentionLayers(), model.config().width, ShortName(model.config()));
   const ModelConfig& config = model.config();
   if (config.kind == ModelKind::kDecoder && config.positions.kind == PositionKind::kLearned) {
-    fmt::print(stderr,
-               "it will read texts of up to {} tokens, since it learns its positions; --positions "
-               "none or sinusoidal have no end\n",
-               report::FormatInteger(config.max_length));
+    fmt::print(
+        stderr,
+        "it will read texts of up to {} tokens, where its learned positions end; --positions "
+        "none or sinusoidal have no end\n",
+        report::FormatInteger(config.max_length));
   }
   try {
     runtime::Network::CheckSupported(config);
