@@ -1,4 +1,4 @@
-// From ticks to panels to the figure. All coordinates are pixels of the SVG file.
+// From panels to the figure. All coordinates are pixels of the SVG file.
 #include "report/plot.h"
 
 #include <fmt/format.h>
@@ -7,12 +7,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <iterator>
 #include <string_view>
 
 #include "cosformer/error.h"
-#include "report/units.h"
 #include "report/xml_text.h"
 
 namespace cosformer::report {
@@ -23,6 +21,7 @@ constexpr double kPlotWidth = 420;
 constexpr double kPlotHeight = 280;
 constexpr double kLeft = 82;  // tick labels and the title of the y axis
 constexpr double kRight = 34;
+constexpr double kRowGap = 36;  // between rows, with room for the titles of panels
 constexpr double kFontSize = 12;
 constexpr double kLegendRow = 20;
 constexpr double kLegendSample = 38;  // the piece of line before a name
@@ -40,6 +39,10 @@ constexpr double kLargest = 1e300;
 
 bool Drawable(const Point& point) {
   return std::abs(point.x) <= kLargest && std::abs(point.y) <= kLargest;
+}
+
+bool HasBar(const Point& point) {
+  return std::abs(point.low) <= kLargest && std::abs(point.high) <= kLargest;
 }
 
 double Transform(Scale scale, double value) {
@@ -83,82 +86,6 @@ Range PaddedRange(Scale scale, double smallest, double largest) {
   range.low -= margin;
   range.high += margin;
   return range;
-}
-
-// Of a power of the base, or a small multiple.
-std::string LogLabel(const Axis& axis, double value) {
-  if (!axis.unit.empty()) return FormatSi(value, axis.unit);
-  if (value == std::round(value) && value < 1e7) return FormatInteger(std::llround(value));
-  return fmt::format("{:.6g}", value);
-}
-
-std::vector<Tick> LinearTicks(const Axis& axis, double low, double high) {
-  constexpr int kAbout = 6;
-  const double raw = (high - low) / kAbout;
-  const double magnitude = std::pow(10.0, std::floor(std::log10(raw)));
-  double step = magnitude;
-  for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
-    step = factor * magnitude;
-    if (step >= raw * (1 - 1e-9)) break;
-  }
-  // Digits that tell neighbours apart: 1000001 and 1000002 need seven.
-  const double largest = std::max(std::abs(low), std::abs(high));
-  const int digits = std::clamp(static_cast<int>(std::ceil(std::log10(largest / step))) + 1, 4, 17);
-  const auto label = [&](double value) {
-    if (!axis.unit.empty()) return FormatSi(value, axis.unit, digits);
-    const bool integers = largest < 1e7 && step == std::round(step);
-    return integers ? FormatInteger(std::llround(value)) : fmt::format("{:.{}g}", value, digits);
-  };
-  std::vector<Tick> ticks;
-  const double first = std::ceil(low / step - 1e-9);
-  for (int i = 0; i <= 2 * kAbout; ++i) {
-    const double value = (first + i) * step;
-    if (value > high + 1e-9 * step) break;
-    ticks.push_back({value, label(value)});
-  }
-  return ticks;
-}
-
-std::vector<Tick> Log10Ticks(const Axis& axis, double low, double high) {
-  const int first = static_cast<int>(std::floor(std::log10(low)));
-  const int last = static_cast<int>(std::floor(std::log10(high) + 1e-9));
-  const int decades = last - static_cast<int>(std::ceil(std::log10(low) - 1e-9)) + 1;
-  if (decades < 2) {
-    std::vector<Tick> ticks;
-    for (int e = first; e <= last; ++e) {
-      for (const double digit : {1.0, 2.0, 5.0}) {
-        const double value = digit * std::pow(10.0, e);
-        if (value >= low && value <= high) ticks.push_back({value, LogLabel(axis, value)});
-      }
-    }
-    return ticks.size() >= 2 ? ticks : LinearTicks(axis, low, high);
-  }
-  constexpr int kMost = 8;
-  const int stride = (decades + kMost - 1) / kMost;
-  std::vector<Tick> ticks;
-  for (int e = first; e <= last; ++e) {
-    for (int digit = 1; digit <= (stride == 1 ? 9 : 1); ++digit) {
-      const double value = digit * std::pow(10.0, e);
-      if (value < low * (1 - 1e-9) || value > high * (1 + 1e-9)) continue;
-      const bool labelled = digit == 1 && (last - e) % stride == 0;
-      ticks.push_back({value, labelled ? LogLabel(axis, value) : ""});
-    }
-  }
-  return ticks;
-}
-
-std::vector<Tick> Log2Ticks(const Axis& axis, double low, double high) {
-  const int first = static_cast<int>(std::ceil(std::log2(low) - 1e-9));
-  const int last = static_cast<int>(std::floor(std::log2(high) + 1e-9));
-  if (last - first < 1) return LinearTicks(axis, low, high);
-  const int most = high < 1e6 ? 8 : 6;  // labels of seven digits need more room
-  const int stride = (last - first + most) / most;
-  std::vector<Tick> ticks;
-  for (int e = first; e <= last; ++e) {
-    const double value = std::exp2(e);
-    ticks.push_back({value, (e - first) % stride == 0 ? LogLabel(axis, value) : ""});
-  }
-  return ticks;
 }
 
 void AppendMarker(std::string& svg, int hue, double x, double y) {
@@ -248,8 +175,9 @@ void CheckPanel(const Panel& panel) {
     for (const Point& point : series.points) {
       if (!Drawable(point)) continue;
       drawable = true;
+      const double lowest = HasBar(point) ? std::min(point.y, point.low) : point.y;
       for (const auto& [axis, value] :
-           {std::pair(&panel.x, point.x), std::pair(&panel.y, point.y)}) {
+           {std::pair(&panel.x, point.x), std::pair(&panel.y, lowest)}) {
         if (axis->scale == Scale::kLinear || value > 0) continue;
         throw Error(fmt::format(
             "cannot draw the value {} of \"{}\" on the logarithmic axis \"{}\": it must "
@@ -275,6 +203,9 @@ class PanelWriter {
         x_high = std::max(x_high, point.x);
         y_low = std::min(y_low, point.y);
         y_high = std::max(y_high, point.y);
+        if (!HasBar(point)) continue;
+        y_low = std::min(y_low, point.low);
+        y_high = std::max(y_high, point.high);
       }
     }
     x_range_ = PaddedRange(panel.x.scale, x_low, x_high);
@@ -338,7 +269,7 @@ class PanelWriter {
     fmt::format_to(out,
                    "<text transform=\"translate({:.2f} {:.2f}) rotate(-90)\" "
                    "text-anchor=\"middle\" fill=\"#444444\">{}</text>\n",
-                   left_ - kLeft + 20, top_ + kPlotHeight / 2, EscapeXml(panel_.y.title));
+                   left_ - kLeft + 14, top_ + kPlotHeight / 2, EscapeXml(panel_.y.title));
   }
 
   static std::vector<Tick> TicksOf(const Axis& axis, const Range& range) {
@@ -363,6 +294,9 @@ class PanelWriter {
     if (path.empty()) return;
     path.pop_back();
     fmt::format_to(out, "<path d=\"{}\" {}/>\n", path, StrokeOf(look));
+    for (const Point& point : series.points) {
+      if (Drawable(point) && HasBar(point)) AppendBar(svg, look, point);
+    }
     if (!series.markers) return;
     // A curve of thousands of points would vanish under its markers: some are enough to tell it.
     constexpr size_t kMostMarkers = 24;
@@ -371,6 +305,17 @@ class PanelWriter {
       const Point& point = series.points[i];
       if (Drawable(point) && point.marker) AppendMarker(svg, look.hue, X(point.x), Y(point.y));
     }
+  }
+
+  void AppendBar(std::string& svg, const Look& look, const Point& point) const {
+    constexpr double kEnd = 4;  // pixels to either side
+    const double x = X(point.x), low = Y(point.low), high = Y(point.high);
+    fmt::format_to(std::back_inserter(svg),
+                   "<path class=\"bar\" d=\"M{0:.2f},{3:.2f} L{2:.2f},{3:.2f} M{1:.2f},{3:.2f} "
+                   "L{1:.2f},{4:.2f} M{0:.2f},{4:.2f} L{2:.2f},{4:.2f}\" stroke=\"{5}\" "
+                   "fill=\"none\"/>\n",
+                   x - kEnd, x, x + kEnd, low, high,
+                   kColours[static_cast<size_t>(look.hue) % kColours.size()]);
   }
 
   void AppendLegend(std::string& svg) const {
@@ -402,18 +347,6 @@ class PanelWriter {
 
 }  // namespace
 
-std::vector<Tick> ChooseTicks(const Axis& axis, double low, double high) {
-  switch (axis.scale) {
-    case Scale::kLinear:
-      return LinearTicks(axis, low, high);
-    case Scale::kLog10:
-      return Log10Ticks(axis, low, high);
-    case Scale::kLog2:
-      return Log2Ticks(axis, low, high);
-  }
-  return {};
-}
-
 std::string RenderSvg(const Figure& figure) {
   if (figure.panels.empty()) {
     throw Error(fmt::format("nothing to draw in the figure \"{}\": it has no panel", figure.title));
@@ -424,9 +357,15 @@ std::string RenderSvg(const Figure& figure) {
     legend_rows = std::max(legend_rows, LegendRows(panel).size());
   }
   const double panel_width = kLeft + kPlotWidth + kRight;
-  const double width = panel_width * static_cast<double>(figure.panels.size());
+  const size_t panels = figure.panels.size();
+  const size_t columns =
+      figure.columns > 0 ? std::min(panels, static_cast<size_t>(figure.columns)) : panels;
+  const size_t rows = (panels + columns - 1) / columns;
+  const double width = panel_width * static_cast<double>(columns);
   const double top = 42 + (figure.title.empty() ? 0 : 26) + (figure.subtitle.empty() ? 0 : 20);
-  const double height = top + kPlotHeight + 58 + kLegendRow * static_cast<double>(legend_rows);
+  const double panel_height = kPlotHeight + 58 + kLegendRow * static_cast<double>(legend_rows);
+  const double row_height = panel_height + kRowGap;
+  const double height = top + row_height * static_cast<double>(rows - 1) + panel_height;
 
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
@@ -447,8 +386,10 @@ std::string RenderSvg(const Figure& figure) {
                    "<text x=\"20\" y=\"{:.0f}\" fill=\"#555555\">{}</text>\n", y,
                    EscapeXml(figure.subtitle));
   }
-  for (size_t i = 0; i < figure.panels.size(); ++i) {
-    PanelWriter(figure.panels[i], kLeft + panel_width * static_cast<double>(i), top).Append(svg);
+  for (size_t i = 0; i < panels; ++i) {
+    PanelWriter(figure.panels[i], kLeft + panel_width * static_cast<double>(i % columns),
+                top + row_height * static_cast<double>(i / columns))
+        .Append(svg);
   }
   return svg + "</svg>\n";
 }

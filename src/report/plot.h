@@ -1,8 +1,9 @@
-// Line plots as SVG: a figure is a row of panels, a panel some series over two axes. Colours are
+// Line plots as SVG: a figure is rows of panels, a panel some series over two axes. Colours are
 // told apart by colour-blind readers, markers and dashes also in black and white. No fonts or
 // scripts from elsewhere, so a file shows the same in a browser, a README and a paper.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ enum class Scale { kLinear, kLog10, kLog2 };
 struct Axis {
   std::string title;
   Scale scale = Scale::kLinear;
-  // Given, the ticks carry it with an SI prefix: "20 ms". Otherwise they are plain numbers.
+  // Given, the ticks carry it with an SI prefix: "20 ms"; "B" with a binary one, as FormatBytes()
+  // has: "256 MiB". Otherwise they are plain numbers.
   std::string unit;
 };
 
@@ -21,6 +23,9 @@ struct Point {
   double x = 0;
   double y = 0;
   bool marker = true;  // false where the line only passes: nothing was measured there
+  // The ends of an interval around y, drawn as a bar where both are finite.
+  double low = std::numeric_limits<double>::quiet_NaN();
+  double high = std::numeric_limits<double>::quiet_NaN();
 };
 
 struct Series {
@@ -47,6 +52,7 @@ struct Figure {
   std::string title;
   std::string subtitle;
   std::vector<Panel> panels;
+  int columns = 0;  // panels side by side; 0: all
 };
 
 // The figure as the text of an SVG file. Throws Error, naming the panel, if there is nothing to

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <regex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "contains.h"
@@ -62,6 +65,16 @@ TEST(PlotTest, LogarithmicTicksArePowersWithUnits) {
             (Texts{"1 ms", "10 ms", "100 ms", "1 s", "10 s"}));
   EXPECT_EQ(Labels({"", Scale::kLog10, ""}, 3, 70), (Texts{"5", "10", "20", "50"}));
   EXPECT_EQ(Labels({"", Scale::kLog2, ""}, 500, 4100), (Texts{"512", "1,024", "2,048", "4,096"}));
+}
+
+TEST(PlotTest, BytesHaveBinaryUnitsAsInTables) {
+  constexpr double kMiB = 0x1p20;
+  EXPECT_EQ(Labels({"", Scale::kLog2, "B"}, 200 * kMiB, 1100 * kMiB),
+            (Texts{"256 MiB", "512 MiB", "1 GiB"}));
+  // Too narrow for powers: round numbers of the unit.
+  EXPECT_EQ(Labels({"", Scale::kLog2, "B"}, 200 * kMiB, 250 * kMiB),
+            (Texts{"200 MiB", "210 MiB", "220 MiB", "230 MiB", "240 MiB", "250 MiB"}));
+  EXPECT_EQ(ChooseTicks({"", Scale::kLinear, "B"}, 200 * kMiB, 250 * kMiB)[1].value, 210 * kMiB);
 }
 
 TEST(PlotTest, EveryAxisHasAtLeastTwoLabelsAndNotTooMany) {
@@ -155,6 +168,59 @@ TEST(PlotTest, ASeriesWithoutANameTakesNoPlaceInTheLegend) {
   const auto height = [](const std::string& svg) { return svg.substr(0, svg.find("role")); };
   EXPECT_EQ(height(RenderSvg(figure)), height(before));
   EXPECT_EQ(Count(RenderSvg(figure), ">line</text>"), 1);
+}
+
+TEST(PlotTest, PanelsStandInRowsOfSoManyColumns) {
+  Figure figure = FigureOf({{1, 1}, {2, 2}});
+  figure.panels.resize(3, figure.panels[0]);
+  const auto size = [&](int columns) {
+    figure.columns = columns;
+    std::smatch match;
+    const std::string svg = RenderSvg(figure);
+    EXPECT_TRUE(
+        std::regex_search(svg, match, std::regex("width=\"([0-9]+)\" height=\"([0-9]+)\"")));
+    return std::pair(std::stoi(match[1]), std::stoi(match[2]));
+  };
+  const auto [row_width, row_height] = size(0);
+  EXPECT_EQ(size(3), std::pair(row_width, row_height));
+  EXPECT_EQ(size(7), std::pair(row_width, row_height));  // there are no more than three
+  const auto [width, height] = size(2);
+  EXPECT_EQ(3 * width, 2 * row_width);
+  EXPECT_GT(height, row_height + 280);  // a second row, with a plot of 280 pixels
+  EXPECT_EQ(3 * size(1).first, row_width);
+  EXPECT_EQ(size(1).second - height, height - row_height);
+  // None lies over another: titles of panels are where the panels are.
+  figure.columns = 2;
+  const std::string svg = RenderSvg(figure);
+  const std::regex title("<text x=\"([0-9.]+)\" y=\"([0-9.]+)\" font-size=\"13.5\"");
+  std::set<std::pair<std::string, std::string>> places;
+  for (std::sregex_iterator it(svg.begin(), svg.end(), title), end; it != end; ++it) {
+    places.insert({(*it)[1], (*it)[2]});
+  }
+  EXPECT_EQ(places.size(), 3u);
+}
+
+TEST(PlotTest, AnIntervalIsABarWithinThePlot) {
+  Figure figure = FigureOf({{1, 5}, {2, 6}});
+  EXPECT_EQ(Count(RenderSvg(figure), "class=\"bar\""), 0);
+  const auto top_label = [&] {
+    std::vector<double> labels;
+    const std::string svg = RenderSvg(figure);
+    const std::regex label("text-anchor=\"end\">([0-9.]+)<");
+    for (std::sregex_iterator it(svg.begin(), svg.end(), label), end; it != end; ++it) {
+      labels.push_back(std::stod((*it)[1]));
+    }
+    return *std::max_element(labels.begin(), labels.end());
+  };
+  EXPECT_LT(top_label(), 7);
+  figure.panels[0].series[0].points[1].low = 4;
+  EXPECT_EQ(Count(RenderSvg(figure), "class=\"bar\""), 0);  // half an interval is none
+  figure.panels[0].series[0].points[1].high = 12;
+  EXPECT_EQ(Count(RenderSvg(figure), "class=\"bar\""), 1);
+  EXPECT_GT(top_label(), 10);
+  figure.panels[0].y.scale = Scale::kLog10;
+  figure.panels[0].series[0].points[1].low = 0;
+  EXPECT_TRUE(Contains(MessageOf(figure), "\"line\""));
 }
 
 TEST(PlotTest, ALongCurveHasFewMarkers) {
