@@ -16,6 +16,7 @@
 #include "cosformer/error.h"
 #include "report/units.h"
 #include "reproduce/budget.h"
+#include "reproduce/last_run.h"
 
 namespace cosformer::cli {
 namespace {
@@ -137,12 +138,13 @@ int Run(const Arguments& arguments) {
   options.budget =
       arguments.budget.empty() ? 0 : reproduce::ParseDuration(arguments.budget, "--budget");
   asked.by_time = options.budget > 0;
-  const reproduce::Request request = Complete(experiment, asked);
-  CheckJsonOutput(arguments.json);
-  options.program = fs::read_symlink("/proc/self/exe").string();
   options.out = fs::absolute(arguments.out.empty() ? "reproduce/" + experiment.name : arguments.out)
                     .lexically_normal()
                     .string();
+  if (arguments.report_only) asked = reproduce::WithLastRun(asked, options.out);
+  const reproduce::Request request = Complete(experiment, asked);
+  CheckJsonOutput(arguments.json);
+  options.program = fs::read_symlink("/proc/self/exe").string();
   options.memory = MemoryLimit(arguments.memory);
   options.threads = request.threads;
   options.retry = arguments.retry;
@@ -157,7 +159,9 @@ int Run(const Arguments& arguments) {
                                          ? ReportOnly(experiment, request, options)
                                          : Reproduce(experiment, request, options);
   PrintResults(outcome.text, outcome.json, arguments.json);
-  return outcome.run.signal != 0 ? 128 + outcome.run.signal : 0;
+  if (outcome.run.signal != 0) return 128 + outcome.run.signal;
+  if (!outcome.failure.empty()) throw Error(outcome.failure);
+  return 0;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,11 @@ class Hash {
 };
 
 }  // namespace
+
+bool IsTraining(const Cell& cell) {
+  return std::any_of(cell.commands.begin(), cell.commands.end(),
+                     [](const Command& command) { return !command.run.empty(); });
+}
 
 std::string FingerprintOf(const Cell& cell) {
   Hash hash;

@@ -17,7 +17,12 @@ struct Command {
   std::string json;
   // Of a training: the directory of its run, in the cell's. One that was stopped is resumed.
   std::string run = {};
+  // Words after the others that change no result, and so are no part of the fingerprint.
+  std::vector<std::string> also = {};
 };
+
+// The file of a training's settings: the runner adds its time to it, where it has a share of one.
+inline constexpr const char* kRecipeFile = "recipe.toml";
 
 struct File {
   std::string name;  // in the cell's directory
@@ -44,6 +49,9 @@ struct Cell {
   // what the runner gives all.
   int64_t memory = 0;
 };
+
+// Whether one of its commands is a training.
+bool IsTraining(const Cell& cell);
 
 // A name for the settings of a cell: 16 digits, the same for the same files and commands. Whatever
 // changes a result must stand in one of them.

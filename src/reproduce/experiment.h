@@ -67,6 +67,8 @@ struct Experiment {
   std::vector<int64_t> lengths;      // empty: there is nothing to choose
   bool seeded = true;                // results depend on a seed
   std::vector<std::string> limits;   // what its report doesn't show: sentences
+  // Roughly how long results take that need no training; empty: not worth a word.
+  std::string pace = {};
   std::vector<PublishedTable> published = {};
 
   // All lists of the request are filled.

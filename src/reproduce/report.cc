@@ -64,20 +64,40 @@ std::string RuleText(const Findings& findings, const Request& request) {
   return text;
 }
 
+// Where and when the results came about.
+struct Origin {
+  std::string machine;  // several, if there were
+  std::string version;
+  std::string started;  // the first; empty: there are no results
+  std::string finished;
+  double seconds = 0;
+};
+
+Origin OriginOf(const Findings& findings) {
+  std::set<std::string> machines, versions;
+  Origin origin;
+  for (const Finding& finding : findings.all()) {
+    const Result* result = finding.result;
+    if (result == nullptr) continue;
+    machines.insert(result->machine);
+    versions.insert(result->version);
+    origin.seconds += result->seconds;
+    if (origin.started.empty() || result->started < origin.started) {
+      origin.started = result->started;
+    }
+    origin.finished = std::max(origin.finished, result->finished);
+  }
+  origin.machine = fmt::format("{}", fmt::join(machines, "; "));
+  origin.version = fmt::format("{}", fmt::join(versions, ", "));
+  return origin;
+}
+
 std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& request,
                                 const Findings& findings, const std::string& command) {
-  std::set<std::string> machines, versions;
-  double seconds = 0;
-  std::string first, last;
+  const Origin origin = OriginOf(findings);
   std::map<std::string, int> states;
   for (const Finding& finding : findings.all()) {
     if (!finding.cell->support) ++states[StateText(finding)];
-    if (finding.result == nullptr) continue;
-    machines.insert(finding.result->machine);
-    versions.insert(finding.result->version);
-    seconds += finding.result->seconds;
-    if (first.empty() || finding.result->finished < first) first = finding.result->finished;
-    last = std::max(last, finding.result->finished);
   }
   std::vector<std::string> counts;
   for (const auto& [state, count] : states) counts.push_back(fmt::format("{} {}", count, state));
@@ -86,11 +106,11 @@ std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& req
   if (experiment.seeded) {
     items.push_back(fmt::format("Seeds: {}.", fmt::join(request.seeds, ", ")));
   }
-  if (!machines.empty()) items.push_back(fmt::format("Machine: {}.", fmt::join(machines, "; ")));
-  if (!versions.empty()) items.push_back(fmt::format("cosformer {}.", fmt::join(versions, ", ")));
-  if (!first.empty()) {
-    items.push_back(
-        fmt::format("Time taken: {} in all, from {} to {}.", FormatDuration(seconds), first, last));
+  if (!origin.started.empty()) {
+    items.push_back(fmt::format("Machine: {}.", origin.machine));
+    items.push_back(fmt::format("cosformer {}.", origin.version));
+    items.push_back(fmt::format("Time taken: {} in all, from {} to {}.",
+                                FormatDuration(origin.seconds), origin.started, origin.finished));
   }
   std::vector<Block> blocks = {Heading{"How it was made"}, Bullets{items}};
   blocks.push_back(Paragraph{
@@ -99,19 +119,12 @@ std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& req
       "left:"});
   blocks.push_back(Code{command});
   Table table{.caption = "Every cell",
-              .header = {"cell", "state", "result", "time", "peak memory", "directory"},
+              .header = {"cell", "state", "result", "time", "peak of its processes", "directory"},
               .columns = "lllrrl",
               .folded = true};
   for (const Finding& finding : findings.all()) {
     const Result* result = finding.result;
-    if (result == nullptr) {
-      if (!finding.cell->support) {
-        table.rows.push_back({finding.cell->label, "not run",
-                              finding.cell->absent.empty() ? finding.blocked : finding.cell->absent,
-                              "", "", ""});
-      }
-      continue;
-    }
+    if (result == nullptr) continue;
     table.rows.push_back({finding.cell->label, StateText(finding),
                           result->state != State::kDone ? result->reason
                           : finding.cell->support       ? ""
@@ -121,11 +134,20 @@ std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& req
                           result->directory});
   }
   blocks.push_back(std::move(table));
+  blocks.push_back(
+      Paragraph{"The peak of its processes is of all that they did, with what measuring itself "
+                "takes; where a "
+                "table above has the memory of a step, that is of the step alone."});
+  if (const int rest = states["not run"]; rest > 0) {
+    blocks.push_back(Paragraph{fmt::format(
+        "{} not run, as the tables above show.",
+        rest == 1 ? "One other result was" : fmt::format("{} other results were", rest))});
+  }
   return blocks;
 }
 
 std::string JsonOf(const Experiment& experiment, const Request& request, const Findings& findings,
-                   const std::vector<std::string>& summary) {
+                   const std::vector<std::string>& summary, const std::string& command) {
   ordered_json cells = ordered_json::array();
   for (const Finding& finding : findings.all()) {
     const Cell& cell = *finding.cell;
@@ -152,6 +174,13 @@ std::string JsonOf(const Experiment& experiment, const Request& request, const F
   }
   ordered_json json = {{"experiment", experiment.name}, {"title", experiment.title}};
   if (!request.scale.empty()) json["scale"] = request.scale;
+  const Origin origin = OriginOf(findings);
+  json["command"] = command;
+  json["version"] = origin.version;
+  json["machine"] = origin.machine;
+  json["started"] = origin.started;
+  json["date"] = origin.finished;
+  json["seconds"] = origin.seconds;
   json["summary"] = summary;
   json["published"] = ordered_json::array();
   for (const PublishedTable& table : experiment.published) {
@@ -187,7 +216,7 @@ Report ReportOf(const Experiment& experiment, const Request& request, const Find
   for (Block& block : HowItWasMade(experiment, request, findings, command)) {
     blocks.push_back(std::move(block));
   }
-  report.json = JsonOf(experiment, request, findings, report.summary);
+  report.json = JsonOf(experiment, request, findings, report.summary, command);
   return report;
 }
 

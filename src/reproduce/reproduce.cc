@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "cosformer/error.h"
 #include "formats/read_file.h"
 #include "report/files.h"
 #include "report/units.h"
+#include "reproduce/last_run.h"
 #include "reproduce/process.h"
 #include "reproduce/report.h"
+#include "reproduce/settings.h"
 #include "runs/run_directory.h"
 
 namespace cosformer::reproduce {
@@ -80,7 +83,9 @@ Outcome WriteReport(const Experiment& experiment, const Request& asked, const Ru
   const Request whole = Whole(experiment, asked, results);
   const std::vector<Cell> cells = experiment.cells(whole);
   const Findings findings(cells, results);
-  const Report report = ReportOf(experiment, whole, findings, options.out, options.command);
+  const std::optional<LastRun> last = ReadLastRun(options.out);
+  const Report report =
+      ReportOf(experiment, whole, findings, options.out, last ? last->command : options.command);
   const fs::path out = options.out;
   for (const Block& block : report.document.blocks) {
     const auto* picture = std::get_if<Picture>(&block);
@@ -102,36 +107,93 @@ Outcome WriteReport(const Experiment& experiment, const Request& asked, const Ru
 
 void Say(const std::string& line) { fmt::print(stderr, "{}\n", line); }
 
-void SayWhatIsLeft(const std::vector<Cell>& cells, const std::vector<Job>& jobs,
-                   const RunOptions& options) {
+// How long it will take: what the budget gives, or what is known of the recipes.
+std::string TimeLeft(const Experiment& experiment, const Request& request,
+                     const std::vector<Job>& jobs, size_t trainings, const RunOptions& options) {
+  using report::FormatDuration;
+  if (options.budget > 0) {
+    double most = 0;
+    for (const Job& job : jobs) most = std::max(most, job.share);
+    const std::string shared = fmt::format("{} are shared out over them: {}",
+                                           FormatDuration(options.budget), FormatDuration(most));
+    return trainings > 0
+               ? shared + " at most for each, evaluation of the test split aside"
+               : shared + " for each, and what others leave over; one that takes longer is stopped";
+  }
+  if (trainings == 0) return experiment.pace;
+  if (request.scale == kOriginal) {
+    return "At the original scale a training takes days on a CPU; --budget 12h would share out the "
+           "time that you have";
+  }
+  // Of one core, after the recipes of the compact scale.
+  constexpr double kLeast = 10 * 60, kMost = 20 * 60;
+  const auto count = static_cast<double>(trainings);
+  return fmt::format(
+      "Roughly 10 to 20 minutes a training on one core: {} to {} in all; --budget "
+      "limits it",
+      FormatDuration(kLeast * count), FormatDuration(kMost * count));
+}
+
+std::vector<std::string> WhatIsLeft(const Experiment& experiment, const Request& request,
+                                    const std::vector<Cell>& cells, const std::vector<Job>& jobs,
+                                    const RunOptions& options) {
   size_t results = 0;
   for (const Cell& cell : cells) results += cell.support ? 0 : 1;
-  size_t left = 0, changed = 0, resumed = 0;
-  double most = 0;
+  size_t left = 0, changed = 0, resumed = 0, trainings = 0;
   for (const Job& job : jobs) {
     left += job.cell->support ? 0 : 1;
     changed += job.changed ? 1 : 0;
     resumed += job.resumed ? 1 : 0;
-    most = std::max(most, job.share);
+    trainings += IsTraining(*job.cell) ? 1 : 0;
   }
-  Say(fmt::format("{} of {} results are to be made{}", left, results,
-                  resumed > 0 ? fmt::format(", {} of them begun before", resumed) : ""));
+  std::string first = fmt::format("{} of {} results are to be made", left, results);
+  if (trainings > 0) {
+    first +=
+        fmt::format(", which takes {} {}", trainings, trainings == 1 ? "training" : "trainings");
+  }
+  if (resumed > 0) first += fmt::format("; {} of them begun before", resumed);
+  std::vector<std::string> lines = {first};
   if (changed > 0) {
-    Say(
+    lines.push_back(
         fmt::format("The settings of {} have changed since they were run: they are run anew, in "
                     "directories of their own; the earlier results stay in results.jsonl.",
                     changed));
   }
-  if (options.budget > 0 && !jobs.empty()) {
-    Say(fmt::format("{} are shared out over them: {} at most for each",
-                    report::FormatDuration(options.budget), report::FormatDuration(most)));
-  }
+  if (jobs.empty()) return lines;
+  std::string time = TimeLeft(experiment, request, jobs, trainings, options);
+  if (!time.empty()) lines.push_back(std::move(time));
+  return lines;
+}
+
+void SayWhatIsAbsent(const std::vector<Cell>& cells) {
   std::vector<std::string> said;
   for (const Cell& cell : cells) {
     if (cell.absent.empty() || std::count(said.begin(), said.end(), cell.absent) > 0) continue;
     Say(cell.absent);
     said.push_back(cell.absent);
   }
+}
+
+// Why there is no result at all of what was asked for; empty: there is one.
+std::string FailureOf(const std::vector<Cell>& cells, const Results& results) {
+  size_t asked = 0;
+  std::string reason;
+  for (const Cell& cell : cells) {
+    const Result* result = results.Find(cell.id, FingerprintOf(cell));
+    if (result != nullptr && result->state != State::kDone && reason.empty()) {
+      reason = fmt::format("{}: {}", cell.label, result->reason);
+    }
+    if (cell.support) continue;
+    ++asked;
+    if (result != nullptr && result->state == State::kDone) return "";
+    if (reason.empty()) reason = cell.absent;
+  }
+  if (asked == 0) return "";
+  return fmt::format("{} come about{}{}",
+                     asked == 1
+                         ? "the result that was asked for has not"
+                         : fmt::format("none of the {} results that were asked for has", asked),
+                     reason.empty() ? "" : ": ", reason);
 }
 
 }  // namespace
@@ -143,16 +205,25 @@ Outcome Reproduce(const Experiment& experiment, const Request& request, const Ru
   if (!results.Remark().empty()) Say(results.Remark());
   const std::vector<Cell> cells = experiment.cells(request);
   const std::vector<Job> jobs = JobsOf(cells, results, options);
-  SayWhatIsLeft(cells, jobs, options);
+  for (const std::string& line : WhatIsLeft(experiment, request, cells, jobs, options)) Say(line);
+  SayWhatIsAbsent(cells);
+  if (!jobs.empty()) RequireTraining(options);
+  // A command that finds nothing to do is not the one to go on with.
+  if (!jobs.empty() || !ReadLastRun(options.out)) {
+    Request choices = request;
+    if (!experiment.seeded) choices.seeds.clear();  // which it would be refused
+    WriteLastRun(options.out, {options.command, choices});
+  }
   RunSummary run;
   if (!jobs.empty()) {
-    RequireTraining(options);
     run = RunJobs(experiment, cells, jobs, options, results);
   }
   Outcome outcome = WriteReport(experiment, request, options, results);
   outcome.run = run;
   if (run.signal != 0) {
     outcome.text += "Stopped. The same command goes on from here.\n";
+  } else {
+    outcome.failure = FailureOf(cells, results);
   }
   return outcome;
 }
@@ -176,6 +247,14 @@ std::string DryRun(const Experiment& experiment, const Request& request,
   const std::vector<Cell> cells = experiment.cells(request);
   const std::vector<Job> jobs = JobsOf(cells, results, options);
   std::string text;
+  for (const std::string& line : WhatIsLeft(experiment, request, cells, jobs, options)) {
+    text += line + "\n";
+  }
+  if (std::any_of(jobs.begin(), jobs.end(), [](const Job& job) {
+        return IsTraining(*job.cell) && !job.cell->files.empty();
+      })) {
+    text += fmt::format("A training's {} is written when its cell is run\n", kRecipeFile);
+  }
   for (const Cell& cell : cells) {
     const auto job = std::find_if(jobs.begin(), jobs.end(),
                                   [&](const Job& candidate) { return candidate.cell == &cell; });
@@ -196,14 +275,12 @@ std::string DryRun(const Experiment& experiment, const Request& request,
                           job->share > 0
                               ? fmt::format(" {} of the budget", report::FormatDuration(job->share))
                               : "");
-      const std::string directory = (fs::path(options.out) / DirectoryOf(cell)).string();
+      const fs::path directory = fs::path(options.out) / DirectoryOf(cell);
       for (const Command& command : cell.commands) {
-        std::vector<std::string> words = {"cosformer"};
-        for (const std::string& word : command.words) {
-          words.push_back(
-              Fill(word, {options.out, directory, (fs::path(directory) / command.json).string(),
-                          options.threads}));
-        }
+        const fs::path json = directory / command.json;
+        if (!command.json.empty() && fs::exists(json)) continue;
+        std::vector<std::string> words = WordsOf(command, *job, options, json.string());
+        words.insert(words.begin(), "cosformer");
         text += "  " + ShellText(words) + "\n";
       }
     }

@@ -15,6 +15,9 @@ struct Outcome {
   std::vector<std::string> summary;  // the report's sentences
   std::string text;                  // for a person: the summary, and where the report is
   std::string json;                  // for a script: also in report.json
+  // Of a run that came to its end: a sentence with the reason, if none of the results that were
+  // asked for is there.
+  std::string failure = {};
 };
 
 // Runs what is left of what the request asks for, and writes report.html, report.md, report.json
@@ -23,10 +26,12 @@ struct Outcome {
 // train.
 Outcome Reproduce(const Experiment& experiment, const Request& request, const RunOptions& options);
 
-// The report alone, from the results that are there. Throws Error if there are none.
+// The report alone, from the results that are there, with the command of the last run. Throws Error
+// if there are none.
 Outcome ReportOnly(const Experiment& experiment, const Request& request, const RunOptions& options);
 
-// What Reproduce would do: every cell, whether it is done, and the commands of those that are not.
+// What Reproduce would do: how much is left, every cell, whether it is done, and the commands of
+// those that are not.
 std::string DryRun(const Experiment& experiment, const Request& request, const RunOptions& options);
 
 }  // namespace cosformer::reproduce

@@ -40,8 +40,16 @@ std::string LineOf(const Result& result) {
                                        {"fingerprint", result.fingerprint},
                                        {"version", result.version},
                                        {"machine", result.machine},
+                                       {"started", result.started},
                                        {"finished", result.finished}};
   return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+// What lines of earlier versions leave to compute.
+std::string Before(const std::string& finished, double seconds) {
+  std::tm parts{};
+  if (strptime(finished.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts) == nullptr) return finished;
+  return UtcText(timegm(&parts) - static_cast<std::time_t>(seconds));
 }
 
 Result ParseLine(std::string_view text, const std::string& where) {
@@ -71,6 +79,8 @@ Result ParseLine(std::string_view text, const std::string& where) {
     result.version = line.at("version").get<std::string>();
     result.machine = line.at("machine").get<std::string>();
     result.finished = line.at("finished").get<std::string>();
+    result.started = line.contains("started") ? line["started"].get<std::string>()
+                                              : Before(result.finished, result.seconds);
     return result;
   } catch (const json::exception& error) {
     throw Error(fmt::format("{} is no result ({}): remove the line, and its cell is run again",
@@ -83,6 +93,14 @@ Result ParseLine(std::string_view text, const std::string& where) {
 }
 
 }  // namespace
+
+std::string UtcText(std::time_t time) {
+  std::tm parts{};
+  gmtime_r(&time, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
 
 Results::Results(const std::string& path) : path_(path) {
   if (!std::filesystem::exists(path)) return;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,14 +29,18 @@ struct Result {
   State state = State::kDone;
   std::string reason;                                // a sentence, unless it is done
   nlohmann::json values = nlohmann::json::object();  // what the experiment makes of it
-  double seconds = 0;                                // of its commands, since it was last started
+  double seconds = 0;                                // of its commands, with what was interrupted
   int64_t peak_bytes = 0;                            // of the largest of them, resident
   double share_seconds = 0;                          // of the budget; 0: there was none
   std::string directory;                             // in the experiment's
   std::string version;                               // of the program
   std::string machine;
-  std::string finished;  // "2026-01-31T12:00:00Z"
+  std::string started;   // the first time, "2026-01-31T12:00:00Z"
+  std::string finished;  // as well
 };
+
+// A time as results have it.
+std::string UtcText(std::time_t time);
 
 class Results {
  public:

@@ -33,13 +33,14 @@ using nlohmann::json;
 // Of a training's share: the rest is for starting, the test split and the evaluation after it.
 constexpr double kTrainingPart = 0.8;
 
-std::string Now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
+std::string Now() { return UtcText(std::time(nullptr)); }
+
+// Of a share, as an option has it.
+std::string MinutesOf(double share) { return fmt::format("{:.4f}", kTrainingPart * share / 60); }
+
+// Whether it was stopped on the way.
+bool Resumes(const fs::path& directory, const Command& command) {
+  return !command.run.empty() && !Checkpoints((directory / command.run).string()).empty();
 }
 
 json KeyOf(const Cell& cell) {
@@ -101,13 +102,15 @@ class CellRun {
     }
     if (result_.state == State::kDone) Collect();
     result_.finished = Now();
+    std::error_code error;
+    fs::remove(BegunPath(), error);
     return result_;
   }
 
  private:
-  Places PlacesOf(const Command& command) const {
-    return {options_.out, directory_.string(), (directory_ / (command.json + ".new")).string(),
-            options_.threads};
+  // Where it is written, until it is known to be whole.
+  std::string JsonOf(const Command& command) const {
+    return (directory_ / (command.json + ".new")).string();
   }
 
   int64_t MemoryLimit() const { return cell_.memory > 0 ? cell_.memory : options_.memory; }
@@ -119,41 +122,55 @@ class CellRun {
       throw Error(fmt::format("cannot make the directory \"{}\": {}", directory_.string(),
                               error.message()));
     }
+    const bool resumes =
+        std::any_of(cell_.commands.begin(), cell_.commands.end(),
+                    [&](const Command& command) { return Resumes(directory_, command); });
     for (const File& file : cell_.files) {
-      report::WriteFile((directory_ / file.name).string(),
-                        Fill(file.contents, {options_.out, directory_.string()}));
+      std::string contents = Fill(file.contents, {options_.out, directory_.string()});
+      if (file.name == kRecipeFile && job_.share > 0 && IsTraining(cell_)) {
+        if (resumes) continue;  // it goes on for the time that it began with
+        contents += fmt::format("minutes = {}\n", MinutesOf(job_.share));
+      }
+      report::WriteFile((directory_ / file.name).string(), contents);
     }
+    result_.started = Now();
+    const json begun = json::parse(ReadFrom(BegunPath(), 0), nullptr, false);
+    if (begun.is_object() && begun.contains("started") && begun.contains("seconds")) {
+      result_.started = begun["started"].get<std::string>();
+      result_.seconds = begun["seconds"].get<double>();
+    }
+    NoteTime(0);
   }
 
-  std::vector<std::string> WordsOf(const Command& command) const {
-    const Places places = PlacesOf(command);
-    std::vector<std::string> words;
-    if (!command.run.empty()) {
-      const std::string run = (directory_ / command.run).string();
-      if (!Checkpoints(run).empty()) return {"train", "--resume", run, "--json", places.json};
-    }
-    for (const std::string& word : command.words) words.push_back(Fill(word, places));
-    if (!command.run.empty() && job_.share > 0) {
-      words.insert(words.end(),
-                   {"--minutes", fmt::format("{:.4f}", kTrainingPart * job_.share / 60)});
-    }
-    return words;
+  fs::path BegunPath() const { return directory_ / "begun.json"; }
+
+  // For the one who goes on, should this one be stopped or killed. A note that can't be written is
+  // no reason to stop.
+  void NoteTime(double seconds) {
+    const json begun = {{"started", result_.started}, {"seconds", result_.seconds + seconds}};
+    std::ofstream(BegunPath()) << begun << "\n";
   }
 
   // Whether the next command can be run.
   bool Run(const Command& command) {
     if (!command.json.empty() && fs::exists(directory_ / command.json)) return true;
     const fs::path log = directory_ / "log.txt";
-    Process process{options_.program, WordsOf(command), log.string(), MemoryLimit(),
-                    cell_.limited ? job_.share : 0};
+    Process process{options_.program, WordsOf(command, job_, options_, JsonOf(command)),
+                    log.string(), MemoryLimit(), cell_.limited ? job_.share : 0};
     std::ofstream(log, std::ios::app) << "$ cosformer " << ShellText(process.words) << "\n";
     std::error_code error;
     const auto offset = static_cast<std::streamoff>(fs::file_size(log, error));
     const std::string run = command.run.empty() ? "" : (directory_ / command.run).string();
     const auto start = std::chrono::steady_clock::now();
+    double noted = 0;
     const Ending ending = RunProcess(process, interrupt_, [&] {
       const double seconds =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      constexpr double kNoteEvery = 10;
+      if (seconds > noted + kNoteEvery) {
+        NoteTime(seconds);
+        noted = seconds;
+      }
       const RunProgress progress = run.empty() ? RunProgress{} : ProgressOf(run);
       // What comes after a training is short beside it.
       part_ = std::max(part_, progress.part);
@@ -164,6 +181,7 @@ class CellRun {
     });
     result_.seconds += ending.seconds;
     result_.peak_bytes = std::max(result_.peak_bytes, ending.peak_bytes);
+    NoteTime(0);
     if (ending.interrupted != 0) {
       interrupted_ = true;
       return false;
@@ -177,7 +195,7 @@ class CellRun {
 
   bool Keep(const Command& command) {
     std::error_code error;
-    const fs::path written = PlacesOf(command).json;
+    const fs::path written = JsonOf(command);
     if (!fs::exists(written)) {
       Fail("error", fmt::format("cosformer {} left no results", command.words[0]));
       return false;
@@ -261,6 +279,24 @@ std::string Lacking(const Cell& cell, const std::vector<Cell>& cells, const Resu
 }
 
 }  // namespace
+
+std::vector<std::string> WordsOf(const Command& command, const Job& job, const RunOptions& options,
+                                 const std::string& json) {
+  const fs::path directory = fs::path(options.out) / DirectoryOf(*job.cell);
+  if (Resumes(directory, command)) {
+    return {"train", "--resume", (directory / command.run).string(), "--json", json};
+  }
+  std::vector<std::string> words;
+  for (const auto* part : {&command.words, &command.also}) {
+    for (const std::string& word : *part) {
+      words.push_back(Fill(word, {options.out, directory.string(), json, options.threads}));
+    }
+  }
+  if (!command.run.empty() && job.share > 0) {
+    words.insert(words.end(), {"--minutes", MinutesOf(job.share)});
+  }
+  return words;
+}
 
 std::string LastSentence(const std::string& log) {
   std::string last, sentence;

@@ -51,6 +51,11 @@ struct RunSummary {
 RunSummary RunJobs(const Experiment& experiment, const std::vector<Cell>& cells,
                    const std::vector<Job>& jobs, const RunOptions& options, Results& results);
 
+// A command of a job as it is run: its placeholders filled, {json} with `json`; a training with its
+// part of the share as --minutes, or resumed if it was stopped.
+std::vector<std::string> WordsOf(const Command& command, const Job& job, const RunOptions& options,
+                                 const std::string& json);
+
 // Of what a command wrote: the last sentence of the program, or else the last line.
 std::string LastSentence(const std::string& log);
 

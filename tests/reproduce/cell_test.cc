@@ -42,6 +42,7 @@ TEST(CellTest, WhatChangesNoResultIsNotInTheFingerprint) {
   cell.label = "Another name";
   cell.weight = 7;
   cell.needs = {"zero"};
+  cell.commands[0].also = {"--force"};
   EXPECT_EQ(FingerprintOf(cell), FingerprintOf(Sample()));
   EXPECT_EQ(DirectoryOf(cell), "cells/one." + FingerprintOf(cell).substr(0, 8));
 }

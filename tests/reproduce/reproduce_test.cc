@@ -7,6 +7,7 @@
 #include <string>
 
 #include "contains.h"
+#include "reproduce/last_run.h"
 #include "stub_experiment.h"
 #include "svg_reader.h"
 
@@ -18,6 +19,7 @@ using testing::Contains;
 using testing::MessageOf;
 using testing::StubCell;
 using testing::StubExperiment;
+using testing::TrainCell;
 using testing::ValueCell;
 
 class ReproduceTest : public testing::StubTest {
@@ -91,6 +93,116 @@ TEST_F(ReproduceTest, ADryRunShowsCommandsAndWhatIsDone) {
   const std::string text = DryRun(experiment, Asked(experiment), Options());
   EXPECT_TRUE(Contains(text, "cell one: done\n"));
   EXPECT_TRUE(Contains(text, "cell two:\n  cosformer write "));
+}
+
+TEST_F(ReproduceTest, WithoutAnyResultOfWhatWasAskedForItHasFailed) {
+  Cell absent = ValueCell("absent", 1);
+  absent.absent = "The set is not there.";
+  const Experiment nothing = StubExperiment({absent});
+  EXPECT_EQ(Reproduce(nothing, Asked(nothing), Options()).failure,
+            "the result that was asked for has not come about: The set is not there.");
+  Cell support = ValueCell("set", 1);
+  support.support = true;
+  Cell needy = StubCell("needy", {"crash"});
+  needy.needs = {"set"};
+  const Experiment broken = StubExperiment({support, StubCell("no", {"fail", "never"}), needy});
+  EXPECT_EQ(Reproduce(broken, Asked(broken), Options()).failure,
+            "none of the 2 results that were asked for has come about: cell no: never");
+  // Nothing is run, and nothing has changed.
+  EXPECT_NE(Reproduce(broken, Asked(broken), Options()).failure, "");
+  EXPECT_EQ(ReportOnly(broken, Asked(broken), Options()).failure, "");
+  const Experiment some = StubExperiment({StubCell("no", {"fail", "never"}), ValueCell("yes", 1)});
+  EXPECT_EQ(Reproduce(some, Asked(some), Options()).failure, "");
+  EXPECT_EQ(Reproduce(some, Asked(some), Options()).failure, "");
+}
+
+TEST_F(ReproduceTest, ALaterReportShowsTheCommandAndTheSettingsOfTheLastRun) {
+  const Experiment experiment = StubExperiment({ValueCell("one", 1)});
+  Request request = Asked(experiment);
+  request.data = "/sets";
+  request.seeds = {3};
+  request.threads = 2;
+  request.by_time = true;
+  RunOptions options = Options();
+  options.command = "cosformer reproduce stub --data /sets";
+  Reproduce(experiment, request, options);
+  options.command = "cosformer reproduce stub";
+  ReportOnly(experiment, Asked(experiment), options);
+  EXPECT_TRUE(Contains(Read(Path("out/report.md")), "    cosformer reproduce stub --data /sets\n"));
+  const Request last = WithLastRun({}, options.out);
+  EXPECT_EQ(last.data, "/sets");
+  EXPECT_EQ(last.seeds, (std::vector<int64_t>{3}));
+  EXPECT_EQ(last.threads, 2);
+  EXPECT_TRUE(last.by_time);
+  Request asked;
+  asked.data = "/others";
+  EXPECT_EQ(WithLastRun(asked, options.out).data, "/others");
+  EXPECT_EQ(WithLastRun(asked, Path("nowhere")).seeds, asked.seeds);
+  // A command that finds nothing to do is not the one to go on with.
+  Reproduce(experiment, Asked(experiment), options);
+  EXPECT_EQ(ReadLastRun(options.out)->command, "cosformer reproduce stub --data /sets");
+  Experiment unseeded = experiment;
+  unseeded.seeded = false;
+  fs::remove(Path("out/request.json"));
+  Reproduce(unseeded, Complete(unseeded, {}), options);
+  EXPECT_NO_THROW(Complete(unseeded, WithLastRun({}, options.out)));
+  Write("out/request.json", "{}");
+  EXPECT_TRUE(Contains(MessageOf([&] { ReadLastRun(options.out); }), "request.json"));
+}
+
+TEST_F(ReproduceTest, WhatIsLeftIsCountedAndItsTimeIsSaid) {
+  const Experiment trainings =
+      StubExperiment({TrainCell("one"), TrainCell("two"), ValueCell("map", 1)});
+  const std::string plain = DryRun(trainings, Asked(trainings), Options());
+  EXPECT_TRUE(Contains(plain, "3 of 3 results are to be made, which takes 2 trainings\n"));
+  EXPECT_TRUE(Contains(plain, "20 min 00 s to 40 min 00 s in all"));
+  RunOptions options = Options();
+  options.budget = 180;
+  const std::string shared = DryRun(trainings, Asked(trainings), options);
+  EXPECT_TRUE(Contains(shared,
+                       "3 min 00 s are shared out over them: 1 min 00 s at most for each, "
+                       "evaluation of the test split aside\n"));
+  EXPECT_TRUE(Contains(shared, " --minutes 0.8000\n"));
+  EXPECT_FALSE(Contains(plain, "--minutes"));
+  Experiment measured = StubExperiment({ValueCell("one", 1)});
+  measured.pace = "Roughly some seconds";
+  EXPECT_TRUE(Contains(DryRun(measured, Asked(measured), Options()), "Roughly some seconds\n"));
+  Reproduce(measured, Asked(measured), Options());
+  EXPECT_FALSE(Contains(DryRun(measured, Asked(measured), Options()), "Roughly"));
+}
+
+TEST_F(ReproduceTest, ADryRunShowsATrainingThatGoesOnAsItGoesOn) {
+  const Cell cell = TrainCell("one");
+  const Experiment experiment = StubExperiment({cell});
+  const fs::path run = fs::path(Options().out) / DirectoryOf(cell) / "run";
+  fs::create_directories(run / "checkpoints");
+  Write("out/" + DirectoryOf(cell) + "/run/checkpoints/step-00000001.safetensors", "");
+  const std::string text = DryRun(experiment, Asked(experiment), Options());
+  EXPECT_TRUE(Contains(text, "cosformer train --resume " + run.string()));
+}
+
+TEST_F(ReproduceTest, AReportSaysWhereAndWhenAndListsWhatWasRun) {
+  std::vector<Cell> cells = {ValueCell("one", 1)};
+  const Experiment before = StubExperiment(cells);
+  RunOptions options = Options();
+  options.command = "cosformer reproduce stub";
+  Reproduce(before, Asked(before), options);
+  for (int i = 0; i < 5; ++i) cells.push_back(ValueCell("more" + std::to_string(i), 1));
+  const Experiment after = StubExperiment(cells);
+  ReportOnly(after, Asked(after), options);
+  const std::string markdown = Read(Path("out/report.md"));
+  EXPECT_TRUE(Contains(markdown, "| cell one |"));
+  EXPECT_FALSE(Contains(markdown, "| cell more0 |"));
+  EXPECT_TRUE(Contains(markdown, "5 other results were not run"));
+  const auto json = nlohmann::json::parse(Read(Path("out/report.json")));
+  EXPECT_EQ(json["command"], "cosformer reproduce stub");
+  EXPECT_EQ(json["version"], "1");
+  EXPECT_EQ(json["machine"], "a machine");
+  const Result result = Results(Path("out/results.jsonl")).all().at(0);
+  EXPECT_EQ(json["started"], result.started);
+  EXPECT_EQ(json["date"], result.finished);
+  EXPECT_TRUE(Contains(markdown, "from " + result.started + " to " + result.finished));
+  EXPECT_EQ(json["cells"].size(), 6u);  // a program is told of all
 }
 
 TEST_F(ReproduceTest, AHalfLineIsRunAgain) {

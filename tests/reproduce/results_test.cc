@@ -28,6 +28,7 @@ class ResultsTest : public testing::FolderTest {
     result.directory = "cells/one";
     result.version = "0.1.0";
     result.machine = "a machine";
+    result.started = "2026-01-31T11:00:00Z";
     result.finished = "2026-01-31T12:00:00Z";
     return result;
   }
@@ -57,10 +58,20 @@ TEST_F(ResultsTest, WhatIsAddedIsReadBack) {
   EXPECT_EQ(one.share_seconds, 60);
   EXPECT_EQ(one.directory, "cells/one");
   EXPECT_EQ(one.machine, "a machine");
+  EXPECT_EQ(one.started, "2026-01-31T11:00:00Z");
   EXPECT_EQ(one.finished, "2026-01-31T12:00:00Z");
   EXPECT_EQ(results.all()[1].state, State::kFailed);
   EXPECT_EQ(results.all()[1].reason, "out of memory");
   EXPECT_EQ(results.all()[2].state, State::kRefused);
+}
+
+TEST_F(ResultsTest, ALineWithoutItsStartHasTheOneThatItsSecondsGive) {
+  Write("results.jsonl",
+        R"({"cell":"one","key":{},"state":"done","reason":"","values":{},"seconds":90.5,)"
+        R"("peak_bytes":1,"share_seconds":0,"directory":"d","fingerprint":"0","version":"0",)"
+        R"("machine":"m","finished":"2026-03-01T00:01:00Z"})"
+        "\n");
+  EXPECT_EQ(Results(Path("results.jsonl")).all().at(0).started, "2026-02-28T23:59:30Z");
 }
 
 TEST_F(ResultsTest, TheLatestOfTheSameSettingsCounts) {

@@ -207,6 +207,57 @@ TEST_F(RunnerTest, ATrainingThatWasStoppedIsResumed) {
   EXPECT_FALSE(Contains(Calls(), "--out"));
 }
 
+TEST_F(RunnerTest, TheTimeBeforeAnInterruptionCounts) {
+  const Cell cell = ValueCell("one", 1);
+  const fs::path directory = fs::path(Options().out) / DirectoryOf(cell);
+  fs::create_directories(directory);
+  std::ofstream(directory / "begun.json") << R"({"started":"2026-01-31T12:00:00Z","seconds":1000})";
+  Run({cell}, Options());
+  const Result result = *ResultsOf(Options()).Latest("one");
+  EXPECT_EQ(result.started, "2026-01-31T12:00:00Z");
+  EXPECT_GE(result.seconds, 1000);
+  EXPECT_FALSE(fs::exists(directory / "begun.json"));  // another try begins anew
+  // A note that was cut off is none.
+  const Cell other = ValueCell("two", 2);
+  const fs::path half = fs::path(Options().out) / DirectoryOf(other);
+  fs::create_directories(half);
+  std::ofstream(half / "begun.json") << R"({"started":"2026-01)";
+  Run({other}, Options());
+  EXPECT_LT(ResultsOf(Options()).Latest("two")->seconds, 1000);
+  EXPECT_LE(ResultsOf(Options()).Latest("two")->started,
+            ResultsOf(Options()).Latest("two")->finished);
+}
+
+TEST_F(RunnerTest, ARecipeHasTheTimeThatItsTrainingWasGiven) {
+  Cell cell = TrainCell("one");
+  cell.files = {{kRecipeFile, "seed = 1\n"}};
+  const std::string fingerprint = FingerprintOf(cell);
+  const fs::path directory = fs::path(Options().out) / DirectoryOf(cell);
+  RunOptions options = Options();
+  options.budget = 60;
+  Run({cell}, options);
+  EXPECT_EQ(Read((directory / kRecipeFile).string()), "seed = 1\nminutes = 0.8000\n");
+  EXPECT_EQ(ResultsOf(options).Latest("one")->fingerprint, fingerprint);
+  // One that goes on has the time that it began with, whatever is shared out now.
+  fs::remove(Path("out/results.jsonl"));
+  options.budget = 120;
+  Run({cell}, options);
+  EXPECT_EQ(Read((directory / kRecipeFile).string()), "seed = 1\nminutes = 0.8000\n");
+  // Without a budget it is the cell's own.
+  Cell other = TrainCell("other");
+  other.files = cell.files;
+  Run({other}, Options());
+  EXPECT_EQ(Read(Options().out + "/" + DirectoryOf(other) + "/recipe.toml"), "seed = 1\n");
+}
+
+TEST_F(RunnerTest, WordsThatChangeNoResultAreRunWithTheOthers) {
+  LogCalls();
+  Cell cell = ValueCell("one", 1);
+  cell.commands[0].also = {"--force"};
+  Run({cell}, Options());
+  EXPECT_TRUE(Contains(Calls(), "{\"value\":1} --force \n"));
+}
+
 TEST_F(RunnerTest, KilledAnywhereItGoesOnToTheSameResults) {
   Cell support = ValueCell("set", 0);
   support.support = true;

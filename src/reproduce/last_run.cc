@@ -1,0 +1,72 @@
+#include "reproduce/last_run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cosformer/error.h"
+#include "formats/json.h"
+#include "report/files.h"
+
+namespace cosformer::reproduce {
+namespace {
+
+using nlohmann::json;
+
+std::string PathIn(const std::string& out) {
+  return (std::filesystem::path(out) / "request.json").string();
+}
+
+}  // namespace
+
+void WriteLastRun(const std::string& out, const LastRun& last) {
+  const Request& request = last.request;
+  const nlohmann::ordered_json file = {{"command", last.command},    {"data", request.data},
+                                       {"systems", request.systems}, {"tasks", request.tasks},
+                                       {"seeds", request.seeds},     {"lengths", request.lengths},
+                                       {"scale", request.scale},     {"memory", request.memory},
+                                       {"threads", request.threads}, {"by_time", request.by_time}};
+  report::WriteFile(PathIn(out), file.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+std::optional<LastRun> ReadLastRun(const std::string& out) {
+  const std::string path = PathIn(out);
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const json file = ReadJsonFile(path);
+  try {
+    LastRun last;
+    file.at("command").get_to(last.command);
+    file.at("data").get_to(last.request.data);
+    file.at("systems").get_to(last.request.systems);
+    file.at("tasks").get_to(last.request.tasks);
+    file.at("seeds").get_to(last.request.seeds);
+    file.at("lengths").get_to(last.request.lengths);
+    file.at("scale").get_to(last.request.scale);
+    file.at("memory").get_to(last.request.memory);
+    file.at("threads").get_to(last.request.threads);
+    file.at("by_time").get_to(last.request.by_time);
+    return last;
+  } catch (const json::exception& error) {
+    throw Error(
+        fmt::format("\"{}\" is not what the last run left ({}): remove it", path, error.what()));
+  }
+}
+
+Request WithLastRun(Request asked, const std::string& out) {
+  const std::optional<LastRun> last = ReadLastRun(out);
+  if (!last) return asked;
+  const Request& before = last->request;
+  if (asked.data.empty()) asked.data = before.data;
+  if (asked.systems.empty()) asked.systems = before.systems;
+  if (asked.tasks.empty()) asked.tasks = before.tasks;
+  if (asked.seeds.empty()) asked.seeds = before.seeds;
+  if (asked.lengths.empty()) asked.lengths = before.lengths;
+  if (asked.scale.empty()) asked.scale = before.scale;
+  if (asked.memory == 0) asked.memory = before.memory;
+  if (asked.threads == 0) asked.threads = before.threads;
+  asked.by_time = asked.by_time || before.by_time;
+  return asked;
+}
+
+}  // namespace cosformer::reproduce
