@@ -69,26 +69,19 @@ std::vector<Cell> Cells(const Request& request) {
 
 std::vector<Block> ReportFinetuning(const Findings& findings, const Request& request,
                                     const std::string&) {
-  const PublishedTable& published = PublishedFinetuning();
-  Table table{.caption = "Accuracy in percent, and the paper's beside it", .header = {"system"}};
+  Table table{.caption = "Accuracy in percent", .header = {"system"}};
   table.columns = "l";
   std::vector<std::string> majority = {"always the same class"};
   for (const std::string& task : request.tasks) {
     table.header.push_back(TitleOf(task));
     table.columns += 'r';
     majority.push_back(MajorityText(findings, request, task));
-    if (!published.Find("softmax", task)) continue;
-    table.header.push_back("paper");
-    table.columns += 'r';
-    majority.push_back("");
   }
   table.rows.push_back(std::move(majority));
   for (const std::string& system : request.systems) {
     std::vector<std::string> row = {LabelOf(system)};
     for (const std::string& task : request.tasks) {
       row.push_back(AccuracyText(RepeatsOf(findings, request, TaskAndSystem(task, system)), table));
-      if (!published.Find("softmax", task)) continue;
-      row.push_back(PercentText(published.Find(system, task).value_or(NAN)));
     }
     table.rows.push_back(std::move(row));
   }
@@ -106,11 +99,12 @@ std::vector<Block> ReportFinetuning(const Findings& findings, const Request& req
       continue;
     }
     cost.rows.push_back({LabelOf(system), report::FormatCount(value("parameters")),
-                         report::FormatCount(value("steps")),
+                         report::FormatInteger(std::llround(value("steps"))),
                          report::FormatCount(value("tokens_per_second")),
                          report::FormatDuration(value("training_seconds"))});
   }
-  return {Heading{"Accuracy"}, std::move(table), std::move(cost)};
+  return {Heading{"Accuracy"}, std::move(table),
+          PublishedAccuracies(PublishedFinetuning(), request, TitleOf), std::move(cost)};
 }
 
 std::vector<std::string> Summarise(const Findings& findings, const Request& request) {
@@ -137,7 +131,7 @@ Experiment FinetuneExperiment() {
   for (const std::string& task : experiment.tasks) {
     experiment.needs += fmt::format("; {}: {}", task, FoldersOf(task));
   }
-  experiment.needs += "; GLUE's also in GLUE, glue, glue_data or glue_small";
+  experiment.needs += "; GLUE's also in " + GlueFolders();
   experiment.scales = {kCompact, kOriginal};
   experiment.published = {PublishedFinetuning()};
   experiment.limits = {

@@ -151,9 +151,34 @@ std::string FigureOf(const Result& result) {
   return fmt::format("weight within {} tokens: {}", kNear, text);
 }
 
+// The last distances have few pairs each, and show nothing but noise.
+size_t ShownDistances(size_t distances) { return distances * 7 / 8; }
+
+// What a causal query that weighs all before it alike would give: query i has 1 / (i + 1) for each,
+// and those from the distance on have a key there.
+report::Series AlikeEverywhere(size_t tokens) {
+  report::Series series{.name = "alike everywhere",
+                        .points = {},
+                        .hue = 4,
+                        .dash = 2,
+                        .markers = false,
+                        .width = 1.5};
+  double sum = 0;
+  for (size_t distance = tokens; distance-- > 0;) {
+    sum += 1 / static_cast<double>(distance + 1);
+    if (distance >= ShownDistances(tokens)) continue;
+    series.points.push_back(
+        {static_cast<double>(distance), sum / static_cast<double>(tokens - distance)});
+  }
+  std::reverse(series.points.begin(), series.points.end());
+  return series;
+}
+
 std::string DrawDistances(const Findings& findings, const Request& request) {
-  report::Figure figure{
-      .title = "Weight against distance", .subtitle = "mean of the heads", .panels = {}};
+  report::Figure figure{.title = "Weight against distance",
+                        .subtitle = "mean of the heads",
+                        .panels = {},
+                        .columns = 2};
   for (int layer = 0; layer < kLayers; ++layer) {
     const Finding& finding = findings.At(MapId(layer, request.seeds[0]));
     if (!finding.Done()) continue;
@@ -161,17 +186,19 @@ std::string DrawDistances(const Findings& findings, const Request& request) {
                         .x = {"distance in tokens", report::Scale::kLinear, ""},
                         .y = {"mean weight", report::Scale::kLog10, ""},
                         .series = {}};
+    size_t tokens = 0;
     for (const json& map : finding.result->values.at("maps")) {
       report::Series series{
           .name = LabelOf(map.at("system").get<std::string>()), .points = {}, .markers = false};
       const json& weights = map.at("mean_weight_by_distance");
-      // The last distances have few pairs each, and show nothing but noise.
-      for (size_t i = 0; i < weights.size() * 7 / 8; ++i) {
+      tokens = weights.size();
+      for (size_t i = 0; i < ShownDistances(tokens); ++i) {
         const double weight = weights[i].is_number() ? weights[i].get<double>() : NAN;
         series.points.push_back({static_cast<double>(i), weight > 0 ? weight : NAN});
       }
       panel.series.push_back(std::move(series));
     }
+    panel.series.push_back(AlikeEverywhere(tokens));
     figure.panels.push_back(std::move(panel));
   }
   if (figure.panels.empty()) return "";
@@ -209,8 +236,12 @@ std::vector<Block> ReportLocality(const Findings& findings, const Request& reque
   }
   std::vector<Block> blocks = {Heading{"How near attention looks"}, std::move(table)};
   if (std::string svg = DrawDistances(findings, request); !svg.empty()) {
-    blocks.push_back(Picture{"distance", "The mean weight against the distance, layer by layer.",
-                             std::move(svg)});
+    blocks.push_back(Picture{
+        "distance",
+        "The mean weight against the distance, layer by layer. Grey and dotted: a query that "
+        "looks everywhere alike; far keys have less there too, since only late queries, which "
+        "share their weight out over more keys, have any.",
+        std::move(svg)});
   }
   blocks.push_back(Heading{"Maps"});
   for (int layer = 0; layer < kLayers; ++layer) {

@@ -28,6 +28,7 @@ Cell GeneratedSet(const std::string& task, const std::string& scale) {
         "--valid", fmt::format("{}", sizes.valid), "--test", fmt::format("{}", sizes.test),
         "--seed", "1", "--threads", "{threads}"},
        ""}};
+  cell.commands[0].also = {"--force"};  // what was killed has left a part of the set
   cell.support = true;
   cell.weight = 0;
   return cell;
@@ -74,30 +75,21 @@ double Average(const Findings& findings, const std::string& system, const Reques
 }
 
 Table AccuracyTable(const Findings& findings, const Request& request) {
-  Table table{.caption = "Accuracy on the test split in percent, and the paper's beside it",
-              .header = {"system"}};
-  table.columns = "l";
+  Table table{.caption = "Accuracy on the test split in percent", .header = {"system", "average"}};
+  table.columns = "lr";
+  std::vector<std::string> majority = {"always the same class", ""};
   for (const std::string& task : request.tasks) {
-    table.header.insert(table.header.end(), {TitleOf(task), "paper"});
-    table.columns += "rr";
+    table.header.push_back(TitleOf(task));
+    table.columns += 'r';
+    majority.push_back(MajorityText(findings, request, task));
   }
-  table.header.insert(table.header.end(), {"average", "paper"});
-  table.columns += "rr";
-  std::vector<std::string> majority = {"always the same class"};
-  for (const std::string& task : request.tasks) {
-    majority.insert(majority.end(), {MajorityText(findings, request, task), ""});
-  }
-  majority.insert(majority.end(), {"", ""});
   table.rows.push_back(std::move(majority));
-  const PublishedTable& published = PublishedLongRangeArena();
   for (const std::string& system : request.systems) {
-    std::vector<std::string> row = {LabelOf(system)};
+    std::vector<std::string> row = {LabelOf(system),
+                                    PercentText(Average(findings, system, request))};
     for (const std::string& task : request.tasks) {
       row.push_back(AccuracyText(RepeatsOf(findings, request, TaskAndSystem(task, system)), table));
-      row.push_back(PercentText(published.Find(system, task).value_or(NAN)));
     }
-    row.push_back(PercentText(Average(findings, system, request)));
-    row.push_back(PercentText(published.Find(system, "avg").value_or(NAN)));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -129,11 +121,23 @@ Table CostTable(const Findings& findings, const Request& request) {
   return table;
 }
 
+// Of one seed what the size of the test split leaves open, of several their range.
+void AddInterval(const std::vector<const Finding*>& seeds, report::Point& point) {
+  const auto spread = SpreadOf(seeds, "accuracy");
+  if (!spread) return;
+  const bool one = spread->count == 1;
+  const auto low = SpreadOf(seeds, "low"), high = SpreadOf(seeds, "high");
+  if (one && !(low && high)) return;
+  point.low = 100 * (one ? low->mean : spread->low);
+  point.high = 100 * (one ? high->mean : spread->high);
+}
+
 // Accuracy against the speed of training, a panel a task.
 std::string Draw(const Findings& findings, const Request& request) {
   report::Figure figure{.title = "Accuracy against speed",
                         .subtitle = "upper right is better: a point a system",
-                        .panels = {}};
+                        .panels = {},
+                        .columns = 2};
   for (const std::string& task : request.tasks) {
     report::Panel panel{.title = TitleOf(task),
                         .x = {"training, tokens a second", report::Scale::kLog10, ""},
@@ -145,8 +149,10 @@ std::string Draw(const Findings& findings, const Request& request) {
           MeanOf(findings, request, TaskAndSystem(task, system), "tokens_per_second");
       const double accuracy = MeanOf(findings, request, TaskAndSystem(task, system), "accuracy");
       if (!(speed > 0) || !std::isfinite(accuracy)) continue;
+      report::Point point{speed, 100 * accuracy};
+      AddInterval(RepeatsOf(findings, request, TaskAndSystem(task, system)), point);
       panel.series.push_back({.name = LabelOf(system),
-                              .points = {{speed, 100 * accuracy}},
+                              .points = {point},
                               .hue = static_cast<int>(i % 7),
                               .dash = static_cast<int>(i / 7)});
     }
@@ -158,9 +164,14 @@ std::string Draw(const Findings& findings, const Request& request) {
 std::vector<Block> ReportArena(const Findings& findings, const Request& request,
                                const std::string&) {
   std::vector<Block> blocks = {Heading{"Accuracy"}, AccuracyTable(findings, request),
+                               PublishedAccuracies(PublishedLongRangeArena(), request, TitleOf),
                                CostTable(findings, request)};
   if (std::string svg = Draw(findings, request); !svg.empty()) {
-    blocks.push_back(Picture{"speed", "Accuracy against the speed of training.", std::move(svg)});
+    blocks.push_back(
+        Picture{"speed",
+                "Accuracy against the speed of training. Bars are the intervals of the table, or "
+                "the range of the seeds.",
+                std::move(svg)});
   }
   return blocks;
 }

@@ -7,11 +7,14 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <span>
 
 namespace cosformer::reproduce {
 namespace {
 
 namespace fs = std::filesystem;
+
+const std::vector<std::string> kGlueFolders = {"GLUE", "glue", "glue_data", "glue_small"};
 
 struct Known {
   std::vector<std::string> folders;
@@ -67,24 +70,27 @@ Set SetAt(const std::string& set, const fs::path& path) {
   return found;
 }
 
-}  // namespace
-
-std::string FoldersOf(const std::string& set) {
-  const std::vector<std::string>& folders = KnownSet(set).folders;
+std::string OneOf(std::span<const std::string> names) {
   std::string text;
-  for (size_t i = 0; i < folders.size(); ++i) {
-    if (i > 0) text += i + 1 == folders.size() ? " or " : ", ";
-    text += folders[i];
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
   }
   return text;
 }
+
+}  // namespace
+
+std::string FoldersOf(const std::string& set) { return OneOf(KnownSet(set).folders); }
+
+std::string GlueFolders() { return OneOf(kGlueFolders); }
 
 Set FindSet(const std::string& set, const std::string& directory) {
   const Known& known = KnownSet(set);
   if (!directory.empty()) {
     std::vector<fs::path> places = {directory};
     if (known.glue) {
-      for (const char* folder : {"GLUE", "glue", "glue_data", "glue_small"}) {
+      for (const std::string& folder : kGlueFolders) {
         places.push_back(fs::path(directory) / folder);
       }
     }
@@ -104,10 +110,11 @@ Set FindSet(const std::string& set, const std::string& directory) {
   for (const std::string& name : known.holds) wanted += (wanted.empty() ? "" : " or ") + name;
   Set missing;
   missing.absent = fmt::format(
-      "The set {} is not there: {}{}.", set,
+      "The set {} is not there: {}{}{}.", set,
       directory.empty() ? fmt::format("give --data a directory with a folder {}", FoldersOf(set))
                         : fmt::format("--data has no folder {}", FoldersOf(set)),
-      wanted.empty() ? "" : fmt::format(" that holds {}", wanted));
+      known.glue ? fmt::format(", itself or in {}", GlueFolders()) : "",
+      wanted.empty() ? "" : fmt::format(", that holds {}", wanted));
   return missing;
 }
 

@@ -18,6 +18,9 @@ struct Set {
 // The names under which FindSet looks for a set, "aclImdb, imdb or IMDB".
 std::string FoldersOf(const std::string& set);
 
+// The folders in which GLUE's sets may also lie, "GLUE, glue, glue_data or glue_small".
+std::string GlueFolders();
+
 // `directory` is what --data gave, or empty. Sets are wikitext-2, wikitext-103, imdb, sst-2, mrpc,
 // rte, qqp, mnli, amazon, retrieval, image, listops, pathfinder, and pretraining, any text.
 Set FindSet(const std::string& set, const std::string& directory);

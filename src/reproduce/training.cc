@@ -87,7 +87,7 @@ Cell TrainingCell(const Request& request, const Training& training) {
   cell.task = training.task;
   cell.seed = training.seed;
   cell.absent = training.set.absent;
-  cell.files = {{"recipe.toml", TomlOf(settings)}};
+  cell.files = {{kRecipeFile, TomlOf(settings)}};
   const std::string run = "{cell}/" + training.run;
   if (training.judged == Judged::kTest || training.judged == Judged::kPerplexity) {
     cell.commands.push_back({DataWords(training.set, training.settings), "data.json"});
@@ -228,12 +228,38 @@ std::string AccuracySentence(const Findings& findings, const Request& request,
   const auto theirs = published.Find("cosformer", task);
   if (!theirs) return text;
   const double reference = published.Find("softmax", task).value_or(NAN);
-  text += fmt::format("; the paper: {:.1f} and {:.1f} %", *theirs, reference);
-  if (std::isfinite(softmax)) {
+  text += fmt::format("; the paper: cosFormer {:.1f}", *theirs);
+  text += std::isfinite(reference) ? fmt::format(", softmax {:.1f} %", reference) : " %";
+  if (std::isfinite(softmax) && std::isfinite(reference)) {
     text +=
         (ours > softmax) == (*theirs > reference) ? ", in the same order" : ", in the other order";
   }
   return text;
+}
+
+Table PublishedAccuracies(const PublishedTable& published, const Request& request,
+                          std::string (*title)(const std::string& task)) {
+  Table table{.caption = "The paper's accuracy in percent", .header = {"system", "average"}};
+  table.columns = "lr";
+  std::vector<std::string> columns = {"avg"};
+  for (const std::string& task : request.tasks) {
+    if (std::find(published.columns.begin(), published.columns.end(), task) ==
+        published.columns.end()) {
+      continue;
+    }
+    columns.push_back(task);
+    table.header.push_back(title(task));
+    table.columns += 'r';
+  }
+  for (const std::string& system : request.systems) {
+    if (!published.Find(system, "avg")) continue;
+    std::vector<std::string> row = {LabelOf(system)};
+    for (const std::string& column : columns) {
+      row.push_back(PercentText(published.Find(system, column).value_or(NAN)));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
 }
 
 std::optional<Picture> CurvesPicture(std::span<const Finding* const> findings,

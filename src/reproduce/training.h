@@ -89,6 +89,11 @@ std::string AccuracySentence(const Findings& findings, const Request& request,
                              const std::string& task, const std::string& title,
                              const PublishedTable& published);
 
+// The paper's accuracies of the request's tasks and systems, with its average first; `title` names
+// a task.
+Table PublishedAccuracies(const PublishedTable& published, const Request& request,
+                          std::string (*title)(const std::string& task));
+
 // The loss and evaluations of the cells that were run, as curves; nothing if there are none.
 std::optional<Picture> CurvesPicture(std::span<const Finding* const> findings,
                                      const std::string& out, const std::string& run = "run");

@@ -54,6 +54,25 @@ TEST_F(ReproduceCommandTest, ADryRunShowsCommandsAndMissingSetsAndLeavesNothing)
   EXPECT_FALSE(fs::exists(folder_ / "reproduce"));
 }
 
+TEST_F(ReproduceCommandTest, ADryRunWithABudgetShowsTheTimeOfTrainings) {
+  const Outcome outcome =
+      Run("reproduce lra --systems cosformer --tasks listops --budget 10m --dry-run --threads 1");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(Contains(outcome.out, "1 of 1 results are to be made, which takes 1 training\n"));
+  EXPECT_TRUE(Contains(outcome.out, "--minutes 8.0000\n"));
+  EXPECT_TRUE(Contains(outcome.out, "recipe.toml is written when its cell is run\n"));
+  EXPECT_TRUE(Contains(outcome.out, " --force\n"));  // a set that was half made is made again
+}
+
+TEST_F(ReproduceCommandTest, AnExperimentWithoutItsDataEndsWithOneAndItsReason) {
+  const Outcome outcome = Run("reproduce language-model --systems cosformer --out lm");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(Contains(outcome.err,
+                       "the result that was asked for has not come about: The set "
+                       "wikitext-2 is not there: give --data"));
+  EXPECT_TRUE(fs::exists(folder_ / "lm" / "report.html"));
+}
+
 TEST_F(ReproduceCommandTest, AReportOfWhatIsThereIsWritten) {
   fs::create_directories(folder_ / "out");
   std::ofstream(folder_ / "out" / "results.jsonl")

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <string>
 
@@ -213,8 +214,14 @@ TEST_F(ExperimentsTest, AnArenaReportHasIntervalsAndTheMajority) {
   std::vector<std::string> summary;
   const std::string html = Html(experiment, request, results, &summary);
   EXPECT_TRUE(Contains(html, "50.00 ± 2.0"));
+  EXPECT_TRUE(Contains(html, "class=\"bar\""));
+  // The average comes first: a wide table ends beyond the page.
+  EXPECT_TRUE(Contains(html, "<td>cosFormer</td><td class=\"r\">50.00</td><td"));
+  EXPECT_TRUE(Contains(html, "<td>cosFormer</td><td class=\"r\">55.23</td><td"));
   EXPECT_TRUE(Contains(html, "50.50"));
   EXPECT_TRUE(Contains(summary.at(0), "ListOps: cosFormer 50.0 %, softmax 60.0 %"));
+  EXPECT_TRUE(
+      Contains(summary.at(0), "the paper: cosFormer 37.9, softmax 36.4 %, in the other order"));
   EXPECT_TRUE(Contains(summary.at(0), "not above always the same class"));
   EXPECT_TRUE(Contains(summary.back(), "1 of 1 other systems have more"));
 }
@@ -233,14 +240,44 @@ TEST_F(ExperimentsTest, SeedsArePutTogetherAsMeanAndRange) {
     results.Add(Done(cell, {{"perplexity", perplexity},
                             {"valid_perplexity", perplexity},
                             {"parameters", 1000},
-                            {"steps", 10},
+                            {"steps", 1010},
                             {"tokens_per_second", 1000}}));
   }
   std::vector<std::string> summary;
   const std::string html = Html(experiment, request, results, &summary);
   EXPECT_TRUE(Contains(html, "91.5 (91.0–92.0)"));
+  EXPECT_TRUE(Contains(html, "<td class=\"r\">1,010</td>"));  // steps are whole
   EXPECT_TRUE(
       Contains(summary.at(0), "cosFormer's test perplexity is 91.5 a word, softmax's 101.5"));
+}
+
+TEST_F(ExperimentsTest, AMapOfQueriesThatLookEverywhereAlikeLiesOnItsReference) {
+  const Experiment experiment = LocalityExperiment();
+  Request asked;
+  asked.data = Sets();
+  const Request request = Complete(experiment, asked);
+  // Query i of 4 has 1 / (i + 1) for each key: the mean over the queries that have one so far away.
+  const std::vector<double> alike = {(1 + 1 / 2. + 1 / 3. + 1 / 4.) / 4,
+                                     (1 / 2. + 1 / 3. + 1 / 4.) / 3, (1 / 3. + 1 / 4.) / 2, 1 / 4.};
+  Results results(Path("results"));
+  for (const Cell& cell : experiment.cells(request)) {
+    results.Add(Done(cell, cell.task != "map"
+                               ? nlohmann::json{{"perplexity", 80}}
+                               : nlohmann::json{{"maps",
+                                                 {{{"system", "softmax"},
+                                                   {"near_share", 0.5},
+                                                   {"mean_weight_by_distance", alike}}}}}));
+  }
+  const std::string html = Html(experiment, request, results);
+  const std::regex curve("<path d=\"(M[^\"]*)\" stroke=\"#[0-9a-f]+\" stroke-width=\"(2|1.5)\"");
+  std::vector<std::string> curves;
+  for (std::sregex_iterator it(html.begin(), html.end(), curve), end; it != end; ++it) {
+    if (Contains((*it)[1], " L") && (*it)[1].str().find('L') != (*it)[1].str().rfind('L')) {
+      curves.push_back((*it)[1]);  // not the samples of the legend, which have two points
+    }
+  }
+  ASSERT_EQ(curves.size(), 8u);  // two in each of four layers
+  for (size_t i = 0; i < curves.size(); i += 2) EXPECT_EQ(curves[i], curves[i + 1]);
 }
 
 TEST_F(ExperimentsTest, AnAblationThatFailedCountsAsTheWorst) {

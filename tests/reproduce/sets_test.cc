@@ -50,7 +50,7 @@ TEST_F(SetsTest, MnliHasTwoValidationSetsOfWhichOneCounts) {
 
 TEST_F(SetsTest, AFolderWithoutTheFilesIsNotTheSet) {
   Make("pathfinder32/hard.bin");
-  EXPECT_TRUE(Contains(FindSet("pathfinder", Path("")).absent, "that holds train.bin"));
+  EXPECT_TRUE(Contains(FindSet("pathfinder", Path("")).absent, ", that holds train.bin"));
 }
 
 TEST_F(SetsTest, ASetThatIsNotThereIsASentenceWithWhatIsLookedFor) {
@@ -59,6 +59,12 @@ TEST_F(SetsTest, ASetThatIsNotThereIsASentenceWithWhatIsLookedFor) {
   EXPECT_TRUE(Contains(with, "aclImdb, imdb or IMDB"));
   EXPECT_TRUE(Contains(with, "--data has no folder"));
   EXPECT_TRUE(Contains(FindSet("wikitext-2", "").absent, "give --data a directory"));
+  EXPECT_FALSE(Contains(with, "GLUE"));
+  // GLUE's are also looked for one folder further down.
+  EXPECT_TRUE(
+      Contains(FindSet("mnli", Path("")).absent,
+               "no folder MNLI or mnli, itself or in GLUE, glue, glue_data or glue_small, that "
+               "holds train.tsv"));
 }
 
 }  // namespace
