@@ -179,7 +179,7 @@ double MeanOf(const Findings& findings, const Request& request, const std::strin
 }
 
 std::string SpreadText(std::span<const Finding* const> findings, const std::string& value,
-                       double scale, int digits, Table& table) {
+                       double scale, int digits, Table& table, const std::string& after) {
   const std::optional<Spread> spread = SpreadOf(findings, value);
   if (!spread) return findings.empty() ? "" : Shown(*findings[0], "?", table);
   std::string text = fmt::format("{:.{}f}", scale * spread->mean, digits);
@@ -187,6 +187,7 @@ std::string SpreadText(std::span<const Finding* const> findings, const std::stri
     text += fmt::format(" ({:.{}f}–{:.{}f})", scale * spread->low, digits, scale * spread->high,
                         digits);
   }
+  text += after;
   for (const Finding* finding : findings) {
     if (finding->Done() && finding->other_settings) return Shown(*finding, text, table);
   }
@@ -198,11 +199,12 @@ std::string PercentText(double percent) {
 }
 
 std::string AccuracyText(std::span<const Finding* const> findings, Table& table) {
-  std::string text = SpreadText(findings, "accuracy", 100, 2, table);
-  if (findings.size() != 1) return text;
-  const double low = findings[0]->Value("low"), high = findings[0]->Value("high");
-  if (std::isfinite(low)) text += fmt::format(" ± {:.1f}", 50 * (high - low));
-  return text;
+  std::string interval;
+  if (findings.size() == 1) {
+    const double width = findings[0]->Value("high") - findings[0]->Value("low");
+    if (std::isfinite(width)) interval = fmt::format(" ± {:.1f}", 50 * width);
+  }
+  return SpreadText(findings, "accuracy", 100, 2, table, interval);
 }
 
 std::string MajorityText(const Findings& findings, const Request& request,

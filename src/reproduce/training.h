@@ -72,9 +72,9 @@ double MeanOf(const Findings& findings, const Request& request, const std::strin
               const std::string& value);
 
 // "61.20" of one seed, "61.20 (60.10–62.00)" of several; what Shown() gives if none is done.
-// `scale` multiplies, as 100 makes percents.
+// `scale` multiplies, as 100 makes percents; `after` stands behind the figure, before its marks.
 std::string SpreadText(std::span<const Finding* const> findings, const std::string& value,
-                       double scale, int digits, Table& table);
+                       double scale, int digits, Table& table, const std::string& after = "");
 
 // In percent, with half the width of its interval where there is one seed: "61.20 ± 1.4".
 std::string AccuracyText(std::span<const Finding* const> findings, Table& table);

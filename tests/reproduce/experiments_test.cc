@@ -16,6 +16,7 @@
 #include "reproduce/report.h"
 #include "reproduce/settings.h"
 #include "reproduce/systems.h"
+#include "reproduce/training.h"
 #include "svg_reader.h"
 
 namespace cosformer::reproduce {
@@ -224,6 +225,15 @@ TEST_F(ExperimentsTest, AnArenaReportHasIntervalsAndTheMajority) {
       Contains(summary.at(0), "the paper: cosFormer 37.9, softmax 36.4 %, in the other order"));
   EXPECT_TRUE(Contains(summary.at(0), "not above always the same class"));
   EXPECT_TRUE(Contains(summary.back(), "1 of 1 other systems have more"));
+}
+
+TEST_F(ExperimentsTest, TheMarkOfANoteComesAfterTheInterval) {
+  Cell cell{.id = "one", .label = "One"};
+  const Result result = Done(cell, {{"accuracy", 0.5}, {"low", 0.48}, {"high", 0.52}});
+  const Finding finding{.cell = &cell, .result = &result, .other_settings = true};
+  const Finding* const findings[] = {&finding};
+  Table table{.caption = "", .header = {}};
+  EXPECT_EQ(AccuracyText(findings, table), "50.00 ± 2.0 [1]");
 }
 
 TEST_F(ExperimentsTest, SeedsArePutTogetherAsMeanAndRange) {
