@@ -178,6 +178,7 @@ TEST_F(ReproduceTest, ADryRunShowsATrainingThatGoesOnAsItGoesOn) {
   fs::create_directories(run / "checkpoints");
   Write("out/" + DirectoryOf(cell) + "/run/checkpoints/step-00000001.safetensors", "");
   const std::string text = DryRun(experiment, Asked(experiment), Options());
+  EXPECT_TRUE(Contains(text, "which takes 1 training; 1 of them begun before\n"));
   EXPECT_TRUE(Contains(text, "cosformer train --resume " + run.string()));
 }
 

@@ -191,6 +191,9 @@ TEST_F(RunnerTest, ASignalStopsItWithoutAResultAndItGoesOnTheNextTime) {
   EXPECT_NE(results.Latest("zero"), nullptr);
   EXPECT_EQ(results.Latest("one"), nullptr);
   EXPECT_EQ(results.Latest("two"), nullptr);
+  // What it took so far is kept for the one who goes on.
+  const auto begun = nlohmann::json::parse(Read((waiting.parent_path() / "begun.json").string()));
+  EXPECT_GT(begun["seconds"].get<double>(), 0);
   const std::vector<Job> jobs = JobsOf(cells, results, Options());
   ASSERT_EQ(jobs.size(), 2u);
   EXPECT_TRUE(jobs[0].resumed);
