@@ -84,7 +84,12 @@ TEST_F(EvalCommandTest, CountsAreABaselineAndAModelWritesTheSameForASeed) {
                            "bits a byte", "unigram", "trigram", "95 %"}) {
     EXPECT_TRUE(Contains(table.out, part));
   }
-  ExpectSentence(Eval("run --context carried"), "--context carried goes past the positions");
+  // By default there are no positions that could end.
+  ExpectDone(Eval("run --context carried"));
+  ExpectDone(
+      Train("--task lm --data text --tokenizer words --positions learned --steps 2 --out "
+            "learned"));
+  ExpectSentence(Eval("learned --context carried"), "--context carried goes past the positions");
 }
 
 TEST_F(EvalCommandTest, AccuracyHasAnIntervalAndTheMajorityBesideIt) {
