@@ -16,6 +16,8 @@ template <class... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+template <class... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
 
 // Nothing in the text of a report is meant as markup: names and sentences come from files.
 std::string EscapeMarkdown(std::string_view text) {
