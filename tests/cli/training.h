@@ -36,7 +36,8 @@ class TrainingTest : public CommandTest {
                                       "man", "went", "down", "to",   "it",  "harbour"};
     std::string text;
     for (int word = 0; word < count; ++word) {
-      text += (word == 0 ? "" : " ") + std::string(kWords[random() % 12]);
+      if (word > 0) text += ' ';
+      text += kWords[random() % 12];
     }
     return text;
   }
