@@ -233,16 +233,17 @@ std::vector<std::string> OptionsIn(const std::vector<std::string>& words) {
   return options;
 }
 
+bool IsTyped(const Arguments& arguments, const char* option) {
+  return std::count(arguments.typed.begin(), arguments.typed.end(), option) > 0;
+}
+
 // A recipe that trains from nothing serves to go on from a model as well: shape and tokenizer are
 // then that model's.
 void TakeShapeOf(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) {
   std::vector<std::string> left_out = model_options.InheritShape(arguments.typed);
   for (const char* name : {"--tokenizer", "--vocabulary"}) {
     CLI::Option* option = app.get_option(name);
-    if (option->count() == 0 ||
-        std::count(arguments.typed.begin(), arguments.typed.end(), name) > 0) {
-      continue;
-    }
+    if (option->count() == 0 || IsTyped(arguments, name)) continue;
     option->clear();
     left_out.push_back(name);
   }
@@ -361,7 +362,7 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
   train.schedule = ScheduleKindOf(arguments.schedule);
   const bool resume = !arguments.resume.empty();
   if (resume) {
-    if (std::count(arguments.typed.begin(), arguments.typed.end(), "--out") > 0) {
+    if (IsTyped(arguments, "--out")) {
       throw Error("--resume goes on in the run's own directory: leave --out out");
     }
     arguments.out = arguments.resume;
@@ -381,7 +382,8 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
   if (resume) SayWhatChanged(arguments, app);
   if (!resume && !arguments.out.empty()) RequireNoRun(arguments.out);
   const bool begins_from = !arguments.model.from.empty() && !resume;
-  if (begins_from) TakeShapeOf(arguments, app, model_options);
+  // Where the recipe itself begins with a model, what else it says is meant for that.
+  if (begins_from && IsTyped(arguments, "--from")) TakeShapeOf(arguments, app, model_options);
   SetThreads(arguments.threads);
   const data::Task& task = data::FindTask(arguments.data.task);
   // A pre-trained model brings its tokenizer, unless the task has one whatever the text.

@@ -149,6 +149,9 @@ TEST_F(TrainCommandTest, AModelBeginsWithAnother) {
   EXPECT_EQ(Config("by_recipe")["dropout"], 0.5);
   ExpectDone(Run(again + "--recipe recipe.toml --hidden 24 --out typed"));
   EXPECT_EQ(Config("typed")["hidden"], 24);
+  // A recipe that begins with the model itself means its shape: that of a run gives the run again.
+  ExpectDone(Run("train --recipe typed/recipe.toml --out same"));
+  EXPECT_EQ(Config("same"), Config("typed"));
   ExpectSentence(Run(again + "--tokenizer bytes --out none"), "has another tokenizer than these");
   // Its weights are where it begins: it is elsewhere after as many steps from scratch.
   ExpectDone(
