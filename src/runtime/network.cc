@@ -38,8 +38,9 @@ void Normalise(const ModelConfig& config, const NormParameters& norm, const floa
 
 // What a pass computes with.
 struct Network::Work {
-  Work(const ModelConfig& config, int64_t rows)
-      : x(Size(rows, config.width)),
+  Work(const ModelConfig& config, int64_t rows_at_most)
+      : rows(rows_at_most),
+        x(Size(rows, config.width)),
         y(Size(rows, config.width)),
         branch(Size(rows, config.width)),
         qkv(Size(rows, (config.heads + 2 * config.kv_heads) * config.head_dim)),
@@ -49,6 +50,7 @@ struct Network::Work {
 
   static size_t Size(int64_t rows, int64_t columns) { return static_cast<size_t>(rows * columns); }
 
+  int64_t rows;
   AlignedFloats x;       // [rows, width]: the residual stream; at the end, normalised
   AlignedFloats y;       // [rows, width]
   AlignedFloats branch;  // [rows, width]: still to be added to x
@@ -92,6 +94,21 @@ Network::Network(ModelConfig config, Parameters parameters, bool endless, int th
     limit_ = config_.max_length;
     limit_reason_ = "its learned positions end at";
   }
+}
+
+Network::~Network() = default;
+
+std::unique_ptr<Network::Work> Network::TakeWork(int64_t rows) const {
+  {
+    const std::lock_guard lock(spare_mutex_);
+    if (spare_ && spare_->rows >= rows) return std::move(spare_);
+  }
+  return std::make_unique<Work>(config_, rows);
+}
+
+void Network::KeepWork(std::unique_ptr<Work> work) const {
+  const std::lock_guard lock(spare_mutex_);
+  if (!spare_ || spare_->rows < work->rows) spare_ = std::move(work);
 }
 
 TextState Network::NewText() const {
@@ -205,8 +222,7 @@ void Network::RunLayers(Work& work, int64_t rows, const Attend& attend) const {
 }
 
 // At most kPass rows.
-void Network::RunPass(std::span<const Turn> turns, int64_t rows, float* hidden) const {
-  Work work(config_, rows);
+void Network::RunPass(std::span<const Turn> turns, int64_t rows, Work& work, float* hidden) const {
   const bool rotary = config_.positions.kind == PositionKind::kRotary;
   std::vector<RotaryTable> tables;
   std::vector<int64_t> begins;
@@ -256,7 +272,7 @@ void Network::RunPass(std::span<const Turn> turns, int64_t rows, float* hidden) 
     turns[s].state->last.assign(last, last + config_.width);
     turns[s].state->position += length;
   }
-  if (hidden != nullptr) std::copy(work.x.begin(), work.x.end(), hidden);
+  if (hidden != nullptr) std::copy_n(work.x.begin(), rows * config_.width, hidden);
 }
 
 void Network::CheckTurn(const Turn& turn) const {
@@ -271,13 +287,18 @@ void Network::CheckTurn(const Turn& turn) const {
 }
 
 void Network::Advance(std::span<const Turn> turns, float* hidden) const {
-  for (const Turn& turn : turns) CheckTurn(turn);
+  int64_t all = 0;
+  for (const Turn& turn : turns) {
+    CheckTurn(turn);
+    all += static_cast<int64_t>(turn.tokens.size());
+  }
+  std::unique_ptr<Work> work = TakeWork(std::min(all, kPass));
   // As many turns as fit into a pass, whole or the next part of one.
   std::vector<Turn> pass;
   int64_t rows = 0;
   const auto run = [&] {
     if (rows == 0) return;
-    RunPass(pass, rows, hidden);
+    RunPass(pass, rows, *work, hidden);
     if (hidden != nullptr) hidden += rows * config_.width;
     pass.clear();
     rows = 0;
@@ -292,6 +313,7 @@ void Network::Advance(std::span<const Turn> turns, float* hidden) const {
     }
   }
   run();
+  KeepWork(std::move(work));
 }
 
 std::vector<float> Network::EncodeRows(std::vector<float> x, int64_t length) const {

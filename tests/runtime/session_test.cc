@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <thread>
 
 #include "support.h"
 
@@ -310,6 +311,25 @@ TEST(Sessions, RefuseWhatMakesNoSense) {
   session.Feed(1);
   other.Feed(1);
   EXPECT_NE(ErrorOf([&] { Session::LogitsBatch(mixed); }).find("one model"), std::string::npos);
+}
+
+TEST(Sessions, OfSeveralThreadsDoNotMeet) {
+  const Model model = SmallModel({{"max_length", 1000}});
+  constexpr size_t kThreads = 4;
+  std::vector<std::vector<float>> logits(kThreads), expected;
+  const auto run = [&](size_t i) {
+    Session session(model);
+    for (size_t step = 0; step < 20; ++step) {
+      session.Feed(RandomTokens((i + step) % 3 == 0 ? 40 : 1 + i, i * 100 + step));
+      logits[i] = session.Logits();
+    }
+  };
+  for (size_t i = 0; i < kThreads; ++i) run(i);
+  expected = logits;
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i) threads.emplace_back(run, i);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(logits, expected);
 }
 
 TEST(Sessions, ReadNothingOfATextThatTheyCannotReadToItsEnd) {
