@@ -31,8 +31,6 @@ namespace cosformer {
 // A row is summed in parts of so many numbers: 12 rows of x and 4 of W fill 32 of the 48 or 32 KiB
 // of an L1 cache.
 inline constexpr size_t kDepth = 512;
-// Rows of W that pass by a block of x: 512 KiB for a part, of an L2 cache.
-inline constexpr size_t kPanel = 256;
 
 struct Problem {
   const float* x;
@@ -58,6 +56,13 @@ constexpr size_t kColumns = 4;
 constexpr size_t kRows = 6;
 #else
 constexpr size_t kRows = 3;
+#endif
+// Rows of W that pass by a block of x, from an L2 cache: 512 KiB for a part where caches have 1 MiB
+// and more, as they do with AVX-512; 128 KiB of 256 or 512 elsewhere.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+constexpr size_t kPanel = 256;
+#else
+constexpr size_t kPanel = 64;
 #endif
 constexpr size_t kBlock = 2 * kRows;  // rows of x that stay in the L1 cache
 static_assert(kDepth % 64 == 0 && kDepth % kLanes == 0 && kPanel % kColumns == 0);
@@ -208,6 +213,15 @@ HWY_INLINE void Each(const Body& body) {
   (std::make_index_sequence<n>());
 }
 
+// x is in a register at this point of the program. Where a tile takes all 16 of them, GCC 12 would
+// read an operand from memory for every use of it: 11 loads for 12 products, where 7 do. Said of an
+// operand after its last use, it keeps sums from moving into that register.
+HWY_INLINE void InRegister([[maybe_unused]] VF& x) {
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+  asm volatile("" : "+x"(x.raw));
+#endif
+}
+
 // One tile of y and the part of the rows that is summed into it.
 struct Place {
   size_t row;     // of x and y
@@ -230,13 +244,36 @@ HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RE
   VF sum[kM][kN];
   Each<kM>([&](auto m)
                TILE_ATTR { Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::Zero(DF()); }); });
+  // Weights that are decoded in passing need registers of their own.
+  const auto keep = [](VF& v) TILE_ATTR {
+    if constexpr (kM == kRows && std::is_same_v<Row, FloatRow>) InRegister(v);
+  };
   const auto add = [&](size_t i, auto some) TILE_ATTR {
-    VF wv[kN];
-    Each<kN>([&](auto n) TILE_ATTR { wv[n] = w[n].Load(w_begin + i, some); });
-    Each<kM>([&](auto m) TILE_ATTR {
-      const VF xv = LoadSome(x + m * x_stride + i, some);
-      Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::MulAdd(xv, wv[n], sum[m][n]); });
-    });
+    // The shorter side of the tile stays in registers, the longer one passes by.
+    if constexpr (kM <= kN) {
+      VF xv[kM];
+      Each<kM>([&](auto m) TILE_ATTR {
+        xv[m] = LoadSome(x + m * x_stride + i, some);
+        keep(xv[m]);
+      });
+      Each<kN>([&](auto n) TILE_ATTR {
+        VF wv = w[n].Load(w_begin + i, some);
+        keep(wv);
+        Each<kM>([&](auto m) TILE_ATTR {
+          sum[m][n] = hn::MulAdd(xv[m], wv, sum[m][n]);
+          keep(sum[m][n]);
+        });
+        keep(wv);
+      });
+      Each<kM>([&](auto m) TILE_ATTR { keep(xv[m]); });
+    } else {
+      VF wv[kN];
+      Each<kN>([&](auto n) TILE_ATTR { wv[n] = w[n].Load(w_begin + i, some); });
+      Each<kM>([&](auto m) TILE_ATTR {
+        const VF xv = LoadSome(x + m * x_stride + i, some);
+        Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::MulAdd(xv, wv[n], sum[m][n]); });
+      });
+    }
   };
   size_t i = 0;
   for (; i + Row::kLine <= at.depth; i += Row::kLine) {
