@@ -15,16 +15,14 @@
 #include "bench/memory.h"
 #include "bench/samples.h"
 #include "cosformer/error.h"
+#include "report/clock.h"
 #include "report/units.h"
 
 namespace cosformer::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+using report::Clock;
+using report::SecondsSince;
 
 // Keeps the first of equal values: each length or system is measured once.
 template <class T>

@@ -15,21 +15,19 @@
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
 #include "formats/tokenizer.h"
+#include "report/clock.h"
 #include "runtime/model_builder.h"
 #include "runtime/network.h"
 
 namespace cosformer::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using report::Clock;
+using report::SecondsSince;
 using runtime::Model;
 using runtime::Network;
 using runtime::Session;
 using runtime::TextState;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // What the mathematics asks for; what an implementation does beyond it does not count.
 struct Work {

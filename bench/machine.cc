@@ -15,15 +15,13 @@
 #include "bench/memory.h"
 #include "cosformer/attention.h"
 #include "cosformer/error.h"
+#include "report/clock.h"
 
 namespace cosformer::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+using report::Clock;
+using report::SecondsSince;
 
 // So that the compiler can't drop the work that led to it.
 void Use(float result) {

@@ -9,6 +9,7 @@
 
 #include "cli/generate_options.h"
 #include "formats/utf8.h"
+#include "report/clock.h"
 #include "report/interrupt.h"
 
 namespace cosformer::cli {
@@ -18,10 +19,6 @@ constexpr const char* kHelp =
     "/undo takes the last turn back, /reset forgets all, /save FILE and /load FILE keep the "
     "text's\n"
     "state, /stats shows speed and memory, /quit or Ctrl-D ends; Ctrl-C stops an answer.\n";
-
-double SecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // "{}" becomes the line, and the two characters \n a new line.
 std::string Filled(const std::string& turn, const std::string& line) {
@@ -96,7 +93,7 @@ class Conversation {
     auto start = std::chrono::steady_clock::now();
     FeedWithProgress(session_, tokens);
     stats_.prompt_tokens = static_cast<int64_t>(tokens.size());
-    stats_.prompt_seconds = SecondsSince(start);
+    stats_.prompt_seconds = report::SecondsSince(start);
     runtime::GenerateOptions options = arguments_.options;
     options.before = tokens;
     // Another text for the same line, the same conversation for the same seed.
@@ -110,7 +107,7 @@ class Conversation {
           return interrupt.Signal() == 0;
         });
     stats_.tokens = static_cast<int64_t>(result.tokens.size());
-    stats_.seconds = SecondsSince(start);
+    stats_.seconds = report::SecondsSince(start);
     std::fputs("\n", stdout);
     std::fflush(stdout);
     if (result.reason == runtime::StopReason::kLimit) {

@@ -16,6 +16,7 @@
 #include "cli/text_input.h"
 #include "formats/tokenizer.h"
 #include "formats/utf8.h"
+#include "report/clock.h"
 #include "report/files.h"
 #include "report/interrupt.h"
 #include "report/progress.h"
@@ -25,7 +26,8 @@
 namespace cosformer::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using report::Clock;
+using report::SecondsSince;
 
 constexpr const char* kDescription =
     R"(Writes text with a trained model, as it comes: after a prompt, a file, or standard input.
@@ -45,10 +47,6 @@ Examples
   cosformer generate runs/lm-cosformer --file book.txt --max-tokens 1 --save-session book.session
   cosformer generate runs/lm-cosformer --session book.session --prompt " And then"
   cosformer generate runs/lm-cosformer --chat)";
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 int64_t PeakBytes() {
   rusage usage{};

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "report/clock.h"
 #include "train/objective.h"
 
 namespace cosformer {
@@ -30,10 +31,6 @@ void Add(const LossResult& result, Evaluation& evaluation) {
   evaluation.losses.push_back(result.loss.item<double>() * count);
   evaluation.counts.push_back(count);
   evaluation.correct = std::max<int64_t>(0, evaluation.correct) + result.correct;
-}
-
-double SecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
@@ -66,7 +63,7 @@ Evaluation Evaluate(ModelImpl& model, const data::Dataset& set, data::BatchOptio
     Add(EvaluationLoss(model, batch, options.objective), evaluation);
     if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(take));
   }
-  evaluation.seconds = SecondsSince(begin);
+  evaluation.seconds = report::SecondsSince(begin);
   return evaluation;
 }
 
@@ -88,7 +85,7 @@ Evaluation EvaluateCarried(ModelImpl& model, const data::Dataset& set, int64_t c
       progress(static_cast<double>(place + count) / static_cast<double>(set.tokens() - 1));
     }
   }
-  evaluation.seconds = SecondsSince(begin);
+  evaluation.seconds = report::SecondsSince(begin);
   return evaluation;
 }
 

@@ -14,6 +14,7 @@
 #include "data/loader.h"
 #include "formats/task_card.h"
 #include "model/model_files.h"
+#include "report/clock.h"
 #include "report/interrupt.h"
 #include "report/meter.h"
 #include "report/units.h"
@@ -26,11 +27,8 @@
 namespace cosformer {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+using report::Clock;
+using report::SecondsSince;
 
 bool HasClasses(data::Objective objective) {
   return objective == data::Objective::kClassify || objective == data::Objective::kRetrieve;
