@@ -20,6 +20,8 @@ TEST(SessionMemory, IsWhatTheSessionSays) {
     config["max_length"] = 4000;
     config["width"] = 96;
     const Model model = SmallModel(config);
+    // What a pass computes with stays with the model, for the next one.
+    Session(model, {.checkpoints = 0}).Feed(RandomTokens(100, 1));
     const int64_t before = BytesInUse();
     Session session(model, {.checkpoints = 8});
     for (int i = 0; i < 30; ++i) session.Feed(RandomTokens(100, 1));
