@@ -44,25 +44,43 @@ class Matrix {
   Weights view_;
 };
 
+// What rounding x to 16 bits may change in each of its numbers, where weights are integers: half a
+// step, which is a part's largest number / 32767. A little more for the rounding of that quotient.
+std::vector<double> RoundingOf(const std::vector<float>& x, int64_t columns, WeightType type) {
+  std::vector<double> rounding(x.size(), 0.0);
+  if (WeightGroup(type) == 1) return rounding;
+  for (size_t row = 0; row < x.size(); row += static_cast<size_t>(columns)) {
+    for (size_t part = row; part < row + static_cast<size_t>(columns); part += 512) {
+      const size_t end = std::min(part + 512, row + static_cast<size_t>(columns));
+      double most = 0;
+      for (size_t k = part; k < end; ++k) most = std::max(most, std::abs(double{x[k]}));
+      for (size_t k = part; k < end; ++k) rounding[k] = most * (0.5 / 32767 + 2 * kUnit);
+    }
+  }
+  return rounding;
+}
+
 std::vector<Expected> Reference(const std::vector<float>& x, int64_t rows, const Matrix& matrix,
                                 const std::vector<float>& bias) {
   const int64_t columns = matrix.view().columns;
+  const std::vector<double> rounded = RoundingOf(x, columns, matrix.view().type);
   std::vector<Expected> y(static_cast<size_t>(rows * matrix.view().rows));
   for (int64_t n = 0; n < matrix.view().rows; ++n) {
     const std::vector<float> w = matrix.Row(n);
     for (int64_t m = 0; m < rows; ++m) {
       double sum = bias.empty() ? 0 : static_cast<double>(bias[static_cast<size_t>(n)]);
-      double size = std::abs(sum);
+      double size = std::abs(sum), rounding = 0;
       for (int64_t k = 0; k < columns; ++k) {
-        const double term = static_cast<double>(x[static_cast<size_t>(m * columns + k)]) *
-                            static_cast<double>(w[static_cast<size_t>(k)]);
+        const auto weight = static_cast<double>(w[static_cast<size_t>(k)]);
+        const double term = static_cast<double>(x[static_cast<size_t>(m * columns + k)]) * weight;
         sum += term;
         size += std::abs(term);
+        rounding += rounded[static_cast<size_t>(m * columns + k)] * std::abs(weight);
       }
       // A lane adds a quarter of a part at most; then its lanes, the parts and the bias.
       const double chain = static_cast<double>(std::min<int64_t>(columns, 512)) / 4 + 6 +
                            static_cast<double>(columns) / 512;
-      y[static_cast<size_t>(m * matrix.view().rows + n)] = {sum, chain * kUnit * size};
+      y[static_cast<size_t>(m * matrix.view().rows + n)] = {sum, chain * kUnit * size + rounding};
     }
   }
   return y;
@@ -152,6 +170,43 @@ TEST_P(Products, KeepNaNInItsOwnRowOfXOrW) {
   for (int64_t m = 0; m < rows; ++m) {
     for (int64_t n = 0; n < outputs; ++n) {
       EXPECT_EQ(std::isnan(y[static_cast<size_t>(m * outputs + n)]), m == 6 || n == 4);
+    }
+  }
+}
+
+TEST_P(Products, KeepWhatIsNotFiniteInItsOwnRowOfXWithIntegers) {
+  const int64_t rows = 8, outputs = 9, columns = 600;
+  for (const WeightType type : {WeightType::kInt8, WeightType::kInt4}) {
+    const Matrix matrix(type, outputs, columns, 1);
+    std::vector<float> x = Normal(rows * columns, 2);
+    x[2 * columns + 599] = kNaN;
+    x[6 * columns + 1] = std::numeric_limits<float>::infinity();
+    Buffer y(rows * outputs);
+    Multiply(x.data(), columns, rows, matrix.view(), nullptr, y.data(), outputs, 1);
+    for (int64_t m = 0; m < rows; ++m) {
+      for (int64_t n = 0; n < outputs; ++n) {
+        EXPECT_EQ(std::isfinite(y.values()[static_cast<size_t>(m * outputs + n)]),
+                  m != 2 && m != 6);
+      }
+    }
+  }
+}
+
+// Rows whose numbers are all 0, tiny, large, or of very different size from part to part.
+TEST_P(Products, WithIntegersKeepTheScaleOfX) {
+  const int64_t outputs = 5, columns = 1100;
+  for (const WeightType type : {WeightType::kInt8, WeightType::kInt4}) {
+    const Matrix matrix(type, outputs, columns, 1);
+    for (const float scale : {0.0f, 1e-42f, 1e-20f, 1e30f}) {
+      std::vector<float> x = Normal(columns, 2);
+      for (float& v : x) v *= scale;
+      for (size_t k = 0; k < 512; ++k) x[k] *= 1e-4f;
+      Buffer y(outputs);
+      Multiply(x.data(), columns, 1, matrix.view(), nullptr, y.data(), outputs, 1);
+      std::vector<Expected> expected = Reference(x, 1, matrix, {});
+      // What is smaller than 1e-30 counts as 0.
+      for (Expected& e : expected) e.tolerance += 1e-30 * 10 * static_cast<double>(columns);
+      ASSERT_NO_FATAL_FAILURE(ExpectClose(y.values(), expected, "y")) << scale;
     }
   }
 }

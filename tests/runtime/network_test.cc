@@ -270,7 +270,7 @@ TEST_P(EveryWeightType, GivesTheLogitsOfTheWeightsThatItStandsFor) {
     const Model model =
         ModelBuilder::Build(config, Converted(config, SmallParameters(config, 8), GetParam()));
     const std::vector<float> expected = NaiveNetwork(model).Logits(tokens);
-    EXPECT_LE(Difference(Streamed(model, tokens, 30), expected), RoundingOf({})) << width;
+    EXPECT_LE(Difference(Streamed(model, tokens, 30), expected), RoundingWith(GetParam())) << width;
   }
 }
 

@@ -81,6 +81,12 @@ inline double RoundingOf(const nlohmann::json& config) {
   return config.dump().find("identity") == std::string::npos ? 2e-5 : 2e-4;
 }
 
+// Products with weights in integers round what they are multiplied with to 16 bits, with steps of
+// 3e-5 of its largest number: some four roundings a layer, of which the root mean square counts.
+inline double RoundingWith(WeightType type) {
+  return WeightGroup(type) > 1 ? 2e-4 : RoundingOf({});
+}
+
 inline std::string ErrorOf(const std::function<void()>& call) {
   try {
     call();

@@ -1,0 +1,281 @@
+// Products with weights in float32 and bfloat16, compiled once an instruction set.
+//
+// A tile holds a vector of partial sums for each of its rows of x and of W, so that neither has to
+// be turned or packed: what it loads is contiguous. The sums of the lanes are taken once in
+// kDepth numbers, four at a time.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/product_parts.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/float_products.cc"
+#include "hwy/foreach_target.h"
+
+// After foreach_target.h.
+#include "hwy/cache_control.h"
+#include "kernels/products-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cosformer {
+namespace HWY_NAMESPACE {
+
+// Rows of W in a tile, which the sum over lanes takes together; and rows of x. 6 x 4 sums leave 8
+// registers of 32 for operands, 3 x 4 leave 4 of 16.
+constexpr size_t kColumns = 4;
+#if HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
+constexpr size_t kRows = 6;
+#else
+constexpr size_t kRows = 3;
+#endif
+// Rows of W that pass by a block of x, from an L2 cache: 512 KiB for a part where caches have 1 MiB
+// and more, as they do with AVX-512; 128 KiB of 256 or 512 elsewhere.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+constexpr size_t kPanel = 256;
+#else
+constexpr size_t kPanel = 64;
+#endif
+constexpr size_t kBlock = 2 * kRows;  // rows of x that stay in the L1 cache
+static_assert(kDepth % 64 == 0 && kDepth % kLanes == 0 && kPanel % kColumns == 0);
+
+// How one row of weights is read, a vector at a time: k counts from the row's beginning and is a
+// multiple of kLanes. kLine: the numbers in a cache line.
+struct FloatRow {
+  static constexpr size_t kLine = 16;
+  const float* data = nullptr;
+
+  void Begin(const Weights& w, size_t row) {
+    data = static_cast<const float*>(w.data) + row * static_cast<size_t>(w.columns);
+  }
+  template <class Some>
+  HWY_INLINE VF Load(size_t k, Some some) const {
+    return LoadSome(data + k, some);
+  }
+  const void* At(size_t k) const { return data + k; }
+};
+
+struct BFloat16Row {
+  static constexpr size_t kLine = 32;
+  const uint16_t* data = nullptr;
+
+  void Begin(const Weights& w, size_t row) {
+    data = static_cast<const uint16_t*>(w.data) + row * static_cast<size_t>(w.columns);
+  }
+  HWY_INLINE VF Load(size_t k, Whole) const { return Widened(data + k); }
+  HWY_INLINE VF Load(size_t k, Part part) const {
+    HWY_ALIGN uint16_t all[kLanes] = {};
+    std::memcpy(all, data + k, part.count * sizeof(uint16_t));
+    return Widened(all);
+  }
+  const void* At(size_t k) const { return data + k; }
+
+ private:
+  static HWY_INLINE VF Widened(const uint16_t* from) {
+    const hn::Rebind<uint16_t, DF> d16;
+    const hn::RebindToUnsigned<DF> d32;
+    return hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, from))));
+  }
+};
+
+// y += x[m] . w[n], with the bias in the first part of the rows. x is where the part begins, in w
+// it begins at w_begin. ahead: bytes from a row of W to the one to be fetched in passing, since the
+// hardware's own prefetching ends with the page; 0: none. kStride: x_stride where it is known, so
+// that rows of x need no pointers of their own; 0: it is not.
+// A call of its own: some hundred cycles and more, and one copy of it is enough to compile.
+template <size_t kM, size_t kN, size_t kStride, class Row>
+HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RESTRICT x,
+                          size_t x_stride, const Row* w, size_t w_begin, size_t ahead) {
+  if (kStride != 0) x_stride = kStride;
+  if (w_begin % kDepth != 0) __builtin_unreachable();  // groups begin where the loop's steps do
+  VF sum[kM][kN];
+  Each<kM>([&](auto m)
+               TILE_ATTR { Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::Zero(DF()); }); });
+  // Weights that are decoded in passing need registers of their own.
+  const auto keep = [](VF& v) TILE_ATTR {
+    if constexpr (kM == kRows && std::is_same_v<Row, FloatRow>) InRegister(v);
+  };
+  const auto add = [&](size_t i, auto some) TILE_ATTR {
+    // The shorter side of the tile stays in registers, the longer one passes by.
+    if constexpr (kM <= kN) {
+      VF xv[kM];
+      Each<kM>([&](auto m) TILE_ATTR {
+        xv[m] = LoadSome(x + m * x_stride + i, some);
+        keep(xv[m]);
+      });
+      Each<kN>([&](auto n) TILE_ATTR {
+        VF wv = w[n].Load(w_begin + i, some);
+        keep(wv);
+        Each<kM>([&](auto m) TILE_ATTR {
+          sum[m][n] = hn::MulAdd(xv[m], wv, sum[m][n]);
+          keep(sum[m][n]);
+        });
+        keep(wv);
+      });
+      Each<kM>([&](auto m) TILE_ATTR { keep(xv[m]); });
+    } else {
+      VF wv[kN];
+      Each<kN>([&](auto n) TILE_ATTR { wv[n] = w[n].Load(w_begin + i, some); });
+      Each<kM>([&](auto m) TILE_ATTR {
+        const VF xv = LoadSome(x + m * x_stride + i, some);
+        Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::MulAdd(xv, wv[n], sum[m][n]); });
+      });
+    }
+  };
+  size_t i = 0;
+  for (; i + Row::kLine <= at.depth; i += Row::kLine) {
+    if (ahead != 0) {
+      for (size_t n = 0; n < kN; ++n) {
+        hwy::Prefetch(static_cast<const char*>(w[n].At(w_begin + i)) + ahead);
+      }
+    }
+    for (size_t j = 0; j < Row::kLine; j += kLanes) add(i + j, Whole());
+  }
+  for (; i + kLanes <= at.depth; i += kLanes) add(i, Whole());
+  if (i < at.depth) add(i, Part{at.depth - i});
+
+  StoreTile<kM, kN>(p, at, sum);
+}
+
+// kM rows of x: W is read once, and decoded in passing.
+template <size_t kM, size_t kN, class Row>
+void Few(const Problem& p, size_t begin, size_t end) {
+  const auto columns = static_cast<size_t>(p.weights.columns);
+  const size_t next = kN * static_cast<size_t>(WeightRowBytes(p.weights.type, p.weights.columns));
+  for (size_t column = begin; column < end; column += kN) {
+    const size_t count = std::min(kN, end - column);
+    const size_t ahead = column + kN < end ? next : 0;
+    Row w[kN];
+    for (size_t n = 0; n < kN; ++n) w[n].Begin(p.weights, column + std::min(n, count - 1));
+    for (size_t k = 0; k < columns; k += kDepth) {
+      OneTile<kM, kN, 0>(p, {0, column, count, k, std::min(kDepth, columns - k)}, p.x + k,
+                         p.x_stride, w, k, ahead);
+    }
+  }
+}
+
+// The tiles of `rows` rows of x from at.row on: of kM, and of fewer for what is left.
+template <size_t kM>
+void DownRows(const Problem& p, Place at, size_t rows, const float* x, const FloatRow* w,
+              size_t ahead) {
+  for (; rows >= kM; rows -= kM, at.row += kM, x += kM * kDepth, ahead = 0) {
+    OneTile<kM, kColumns, kDepth>(p, at, x, kDepth, w, 0, ahead);
+  }
+  if constexpr (kM > 1) {
+    if (rows > 0) DownRows<kM - 1>(p, at, rows, x, w, ahead);
+  }
+}
+
+// Many rows of x: a panel of W is decoded once for all of them; a block of x stays in the L1 cache
+// while the panel passes by from the L2 cache. next: bytes to the panel that follows, 0 if none.
+template <class Row>
+void Many(const Problem& p, size_t begin, size_t end, size_t next) {
+  HWY_ALIGN float panel[kPanel * kDepth];
+  HWY_ALIGN float block[kBlock * kDepth];
+  const DF df;
+  const auto columns = static_cast<size_t>(p.weights.columns);
+  // Rows of one part lie close together already. Longer ones, a multiple of 4 KiB apart, would
+  // share their places in the cache.
+  const bool as_it_is = std::is_same_v<Row, FloatRow> && columns <= kDepth;
+  const bool x_as_it_is = p.x_stride == kDepth;
+  for (size_t k = 0; k < columns; k += kDepth) {
+    const size_t depth = std::min(kDepth, columns - k);
+    for (size_t n = begin; !as_it_is && n < end; ++n) {
+      Row from;
+      from.Begin(p.weights, n);
+      float* to = panel + (n - begin) * kDepth;
+      ForVectors(depth, [&](size_t i, auto some)
+                            HWY_ATTR { hn::Store(from.Load(k + i, some), df, to + i); });
+    }
+    for (size_t row = 0; row < p.rows; row += kBlock) {
+      const size_t rows = std::min(kBlock, p.rows - row);
+      const float* x = p.x + row * p.x_stride + k;
+      for (size_t m = 0; !x_as_it_is && m < rows; ++m) {
+        ForVectors(depth, [&](size_t i, auto some) HWY_ATTR {
+          hn::Store(LoadSome(x + m * p.x_stride + i, some), df, block + m * kDepth + i);
+        });
+      }
+      const size_t ahead = as_it_is && row == 0 ? next : 0;
+      for (size_t column = begin; column < end; column += kColumns) {
+        const size_t count = std::min(kColumns, end - column);
+        FloatRow w[kColumns];
+        for (size_t n = 0; n < kColumns; ++n) {
+          const size_t at = column + std::min(n, count - 1);
+          if (as_it_is) {
+            w[n].Begin(p.weights, at);
+          } else {
+            w[n].data = panel + (at - begin) * kDepth;
+          }
+        }
+        DownRows<kRows>(p, {row, column, count, k, depth}, rows, x_as_it_is ? x : block, w, ahead);
+      }
+    }
+  }
+}
+
+template <class Row>
+void Range(const Problem& p, size_t begin, size_t end) {
+  switch (p.rows) {
+    case 1:
+      return Few<1, 8, Row>(p, begin, end);
+    case 2:
+      return Few<2, 4, Row>(p, begin, end);
+    case 3:
+      return Few<3, 4, Row>(p, begin, end);
+#if HWY_TARGET <= HWY_AVX3
+    case 4:
+      return Few<4, 4, Row>(p, begin, end);
+    case 5:
+      return Few<5, 4, Row>(p, begin, end);
+    case 6:
+      return Few<6, 4, Row>(p, begin, end);
+#endif
+    default:
+      break;
+  }
+  const size_t panel_bytes =
+      kPanel * static_cast<size_t>(WeightRowBytes(p.weights.type, p.weights.columns));
+  for (size_t n = begin; n < end; n += kPanel) {
+    Many<Row>(p, n, std::min(n + kPanel, end), n + 2 * kPanel <= end ? panel_bytes : 0);
+  }
+}
+
+void MultiplyFloatRange(const Problem& p, size_t begin, size_t end) {
+  p.weights.type == WeightType::kFloat32 ? Range<FloatRow>(p, begin, end)
+                                         : Range<BFloat16Row>(p, begin, end);
+}
+
+template <class Row>
+void ReadRow(const Weights& weights, size_t row, float* HWY_RESTRICT to) {
+  Row from;
+  from.Begin(weights, row);
+  ForVectors(static_cast<size_t>(weights.columns),
+             [&](size_t i, auto some) HWY_ATTR { StoreSome(from.Load(i, some), to + i, some); });
+}
+
+void ReadFloatRow(const Weights& weights, size_t row, float* to) {
+  weights.type == WeightType::kFloat32 ? ReadRow<FloatRow>(weights, row, to)
+                                       : ReadRow<BFloat16Row>(weights, row, to);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cosformer
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cosformer {
+
+HWY_EXPORT(MultiplyFloatRange);
+HWY_EXPORT(ReadFloatRow);
+
+void MultiplyFloats(const Problem& p, size_t begin, size_t end) {
+  HWY_DYNAMIC_DISPATCH(MultiplyFloatRange)(p, begin, end);
+}
+
+void ReadFloats(const Weights& weights, size_t row, float* to) {
+  HWY_DYNAMIC_DISPATCH(ReadFloatRow)(weights, row, to);
+}
+
+}  // namespace cosformer
+#endif

@@ -1,0 +1,346 @@
+// Products with weights in 8 and 4 bits, compiled once an instruction set.
+//
+// Rows of x are rounded to 16 bits, so that a group of weights is summed in integers: half the
+// instructions of products in float32, and weights need no more than widening. Sums of groups,
+// which are exact, are scaled and added in float32.
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/product_parts.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/integer_products.cc"
+#include "hwy/foreach_target.h"
+
+// After foreach_target.h.
+#include "hwy/cache_control.h"
+#include "kernels/products-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cosformer {
+namespace HWY_NAMESPACE {
+
+// 16-bit integers, two in each lane of a vector of sums; one where vectors have one lane.
+#if HWY_TARGET == HWY_SCALAR
+using D16 = hn::Rebind<int16_t, DI>;
+#else
+using D16 = hn::Repartition<int16_t, DI>;
+#endif
+using V16 = hn::Vec<D16>;
+constexpr size_t kLanes16 = HWY_TARGET == HWY_SCALAR ? 1 : 2 * kLanes;
+
+// Rows of x and of W in a tile, and how many of W at a time: their integers and operands fill 11 of
+// 16 registers; the tile's sums are in the rest and in the L1 cache.
+constexpr size_t kRows = 4;
+constexpr size_t kColumns = 4;
+constexpr size_t kTogether = 2;
+// Rows of W that are widened at a time, 64 KiB for a part, to pass by the rows of x from the L2
+// cache; and rows of x that stay in the L1 cache meanwhile.
+constexpr size_t kPanel = 64;
+constexpr size_t kBlock = 3 * kRows;
+static_assert(kDepth % 64 == 0 && kPanel % kColumns == 0);
+
+HWY_INLINE VI AddProducts(V16 a, V16 b, VI sum) {
+  VI other = hn::Zero(DI());  // some targets sum the upper half apart
+  const VI sums = hn::ReorderWidenMulAccumulate(DI(), a, b, sum, other);
+  return hn::Add(sums, other);
+}
+
+// How one row of weights is read, a vector at a time: k counts from the row's beginning and is a
+// multiple of kLanes16. kLine: the numbers in a cache line.
+struct Int8Row {
+  static constexpr WeightType kType = WeightType::kInt8;
+  static constexpr size_t kLine = 64;
+  const int8_t* data = nullptr;
+
+  void Begin(const Weights& w, size_t row) {
+    data = static_cast<const int8_t*>(w.data) +
+           row * static_cast<size_t>(WeightRowBytes(kType, w.columns));
+  }
+  HWY_INLINE V16 Load(size_t k) const {
+    const hn::Rebind<int8_t, D16> d8;
+    return hn::PromoteTo(D16(), hn::LoadU(d8, data + k));
+  }
+  const void* At(size_t k) const { return data + k; }
+};
+
+struct Int4Row {
+  static constexpr WeightType kType = WeightType::kInt4;
+  static constexpr size_t kLine = 128;
+  const uint8_t* data = nullptr;
+
+  void Begin(const Weights& w, size_t row) {
+    data = static_cast<const uint8_t*>(w.data) +
+           row * static_cast<size_t>(WeightRowBytes(kType, w.columns));
+  }
+  HWY_INLINE V16 Load(size_t k) const {
+    const D16 d16;
+    const uint8_t* from = data + k / 32 * 16 + k % 16;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3  // a vector is both halves of a group
+    const hn::Half<D16> half;
+    const auto both = hn::PromoteTo(half, hn::LoadU(hn::Rebind<uint8_t, decltype(half)>(), from));
+    const V16 q = hn::Combine(d16, hn::ShiftRight<4>(both), hn::And(both, hn::Set(half, 15)));
+#else
+    const V16 both = hn::PromoteTo(d16, hn::LoadU(hn::Rebind<uint8_t, D16>(), from));
+    const V16 q = k & 16 ? hn::ShiftRight<4>(both) : hn::And(both, hn::Set(d16, 15));
+#endif
+    return hn::Sub(q, hn::Set(d16, 8));
+  }
+  const void* At(size_t k) const { return data + k / 2; }
+};
+
+// A part of a row that was widened before; its k counts from the part's beginning.
+template <class Row>
+struct WideRow {
+  static constexpr WeightType kType = Row::kType;
+  static constexpr size_t kLine = 64;
+  const int16_t* data = nullptr;
+
+  HWY_INLINE V16 Load(size_t k) const { return hn::Load(D16(), data + k); }
+  const void* At(size_t k) const { return data + k; }
+};
+
+// y += x[m] . w[n], with the bias in the first part of the rows. x and its scales are those of the
+// part, in w it begins at w_begin. scales: those of the part of w[n]. ahead: bytes from a row of W
+// to the one to be fetched in passing; 0: none.
+template <size_t kM, size_t kN, class Row>
+HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const int16_t* HWY_RESTRICT x,
+                          const float* x_scales, const Row* w, size_t w_begin,
+                          const float* const* scales, size_t ahead) {
+  constexpr size_t kGroup = WeightGroup(Row::kType);
+  if (w_begin % kDepth != 0) __builtin_unreachable();  // groups begin where the loop's steps do
+  VF sum[kM][kN];
+  Each<kM>([&](auto m)
+               TILE_ATTR { Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::Zero(DF()); }); });
+  for (size_t i = 0, group = 0; i < at.depth; i += kGroup, ++group) {
+    if (ahead != 0 && i % Row::kLine == 0) {
+      for (size_t n = 0; n < kN; ++n) {
+        hwy::Prefetch(static_cast<const char*>(w[n].At(w_begin + i)) + ahead);
+      }
+    }
+    Each<kN / kTogether>([&](auto step) TILE_ATTR {
+      constexpr size_t first = step * kTogether;
+      VI whole[kM][kTogether];
+      Each<kM>([&](auto m) TILE_ATTR {
+        Each<kTogether>([&](auto n) TILE_ATTR { whole[m][n] = hn::Zero(DI()); });
+      });
+      Each<kGroup / kLanes16>([&](auto vector) TILE_ATTR {
+        constexpr size_t j = vector * kLanes16;
+        V16 wv[kTogether];
+        Each<kTogether>([&](auto n) TILE_ATTR {
+          wv[n] = w[first + n].Load(w_begin + i + j);
+          if (kM > 1) InRegister(wv[n]);
+        });
+        Each<kM>([&](auto m) TILE_ATTR {
+          V16 xv = hn::Load(D16(), x + m * kDepth + i + j);
+          InRegister(xv);
+          Each<kTogether>([&](auto n) TILE_ATTR {
+            whole[m][n] = AddProducts(xv, wv[n], whole[m][n]);
+            InRegister(whole[m][n]);
+          });
+        });
+      });
+      Each<kTogether>([&](auto n) TILE_ATTR {
+        const VF scale = hn::Set(DF(), scales[first + n][group]);
+        Each<kM>([&](auto m) TILE_ATTR {
+          VF& to = sum[m][first + n];
+          to = hn::MulAdd(hn::ConvertTo(DF(), whole[m][n]), scale, to);
+        });
+      });
+    });
+  }
+  Each<kM>([&](auto m) TILE_ATTR {
+    const VF scale = hn::Set(DF(), x_scales[m]);
+    Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::Mul(sum[m][n], scale); });
+  });
+  StoreTile<kM, kN>(p, at, sum);
+}
+
+HWY_INLINE const float* ScalesOf(const Weights& w, size_t row, size_t k) {
+  return w.scales + row * static_cast<size_t>(WeightRowScales(w.type, w.columns)) +
+         k / static_cast<size_t>(WeightGroup(w.type));
+}
+
+// The part of x's rows that begins at column k: whole groups.
+struct XPart {
+  XPart(const Problem& p, const RoundedRows& rows, size_t k)
+      : q(rows.q + k * p.rows), scales(rows.scales + k / kDepth * p.rows) {}
+
+  const int16_t* q;
+  const float* scales;
+};
+
+size_t PartDepth(const Weights& w, size_t k) {
+  const auto group = static_cast<size_t>(WeightGroup(w.type));
+  return std::min(kDepth, (static_cast<size_t>(w.columns) - k + group - 1) / group * group);
+}
+
+// kM rows of x: W is read once, and widened in passing.
+template <size_t kM, size_t kN, class Row>
+void Few(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
+  const auto columns = static_cast<size_t>(p.weights.columns);
+  const size_t next = kN * static_cast<size_t>(WeightRowBytes(p.weights.type, p.weights.columns));
+  for (size_t column = begin; column < end; column += kN) {
+    const size_t count = std::min(kN, end - column);
+    const size_t ahead = column + kN < end ? next : 0;
+    Row w[kN];
+    for (size_t n = 0; n < kN; ++n) w[n].Begin(p.weights, column + std::min(n, count - 1));
+    for (size_t k = 0; k < columns; k += kDepth) {
+      const XPart x(p, rows, k);
+      const float* scales[kN];
+      for (size_t n = 0; n < kN; ++n) {
+        scales[n] = ScalesOf(p.weights, column + std::min(n, count - 1), k);
+      }
+      OneTile<kM, kN>(p, {0, column, count, k, PartDepth(p.weights, k)}, x.q, x.scales, w, k,
+                      scales, ahead);
+    }
+  }
+}
+
+// The tiles of `rows` rows of x from at.row on: of kM, and of fewer for what is left.
+template <size_t kM, class Row>
+void DownRows(const Problem& p, Place at, size_t rows, const XPart& x, const Row* w,
+              const float* const* scales) {
+  for (; rows >= kM; rows -= kM, at.row += kM) {
+    OneTile<kM, kColumns>(p, at, x.q + at.row * kDepth, x.scales + at.row, w, 0, scales, 0);
+  }
+  if constexpr (kM > 1) {
+    if (rows > 0) DownRows<kM - 1>(p, at, rows, x, w, scales);
+  }
+}
+
+// Many rows of x: a panel of W is widened once for all of them; a block of x stays in the L1 cache
+// while the panel passes by from the L2 cache.
+template <class Row>
+void Many(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
+  HWY_ALIGN int16_t panel[kPanel * kDepth];
+  const auto columns = static_cast<size_t>(p.weights.columns);
+  for (size_t k = 0; k < columns; k += kDepth) {
+    const size_t depth = PartDepth(p.weights, k);
+    for (size_t n = begin; n < end; ++n) {
+      Row from;
+      from.Begin(p.weights, n);
+      int16_t* to = panel + (n - begin) * kDepth;
+      for (size_t i = 0; i < depth; i += kLanes16) {
+        hn::Store(from.Load(k + i), D16(), to + i);
+      }
+    }
+    const XPart x(p, rows, k);
+    for (size_t row = 0; row < p.rows; row += kBlock) {
+      for (size_t column = begin; column < end; column += kColumns) {
+        const size_t count = std::min(kColumns, end - column);
+        WideRow<Row> w[kColumns];
+        const float* scales[kColumns];
+        for (size_t n = 0; n < kColumns; ++n) {
+          const size_t at = column + std::min(n, count - 1);
+          w[n].data = panel + (at - begin) * kDepth;
+          scales[n] = ScalesOf(p.weights, at, k);
+        }
+        DownRows<kRows>(p, {row, column, count, k, depth}, std::min(kBlock, p.rows - row), x, w,
+                        scales);
+      }
+    }
+  }
+}
+
+template <class Row>
+void Range(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
+  switch (p.rows) {
+    case 1:
+      return Few<1, 8, Row>(p, rows, begin, end);
+    case 2:
+      return Few<2, kColumns, Row>(p, rows, begin, end);
+    case 3:
+      return Few<3, kColumns, Row>(p, rows, begin, end);
+    default:
+      break;
+  }
+  for (size_t n = begin; n < end; n += kPanel) {
+    Many<Row>(p, rows, n, std::min(n + kPanel, end));
+  }
+}
+
+void MultiplyIntegerRange(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
+  p.weights.type == WeightType::kInt8 ? Range<Int8Row>(p, rows, begin, end)
+                                      : Range<Int4Row>(p, rows, begin, end);
+}
+
+// One part of a row.
+void RoundPart(const float* x, size_t depth, int16_t* q, float* scale) {
+  const DF df;
+  VF most = hn::Zero(df), odd = hn::Zero(df);  // odd: NaN where a number is not finite
+  ForVectors(depth, [&](size_t i, auto some) HWY_ATTR {
+    const VF v = LoadSome(x + i, some);
+    most = hn::Max(most, hn::Abs(v));
+    odd = hn::MulAdd(v, hn::Zero(df), odd);
+  });
+  const float largest = hn::GetLane(hn::MaxOfLanes(df, most));
+  *scale = largest / 32767.0f + hn::GetLane(hn::SumOfLanes(df, odd));
+  // Below it a quotient would be infinite; such rows count as zeros.
+  const VF per = hn::Set(df, largest > 1e-30f ? 32767.0f / largest : 0.0f);
+  const hn::Rebind<int16_t, DI> d16;
+  ForVectors(depth, [&](size_t i, auto some) HWY_ATTR {
+    const VI rounded = hn::NearestInt(hn::Mul(LoadSome(x + i, some), per));
+    hn::StoreU(hn::DemoteTo(d16, rounded), d16, q + i);
+  });
+  const size_t written = (depth + kLanes - 1) / kLanes * kLanes;
+  std::fill(q + written, q + kDepth, int16_t{0});
+}
+
+void RoundRowRange(const Problem& p, size_t begin, size_t end, int16_t* q, float* scales) {
+  const auto columns = static_cast<size_t>(p.weights.columns);
+  for (size_t k = 0; k < columns; k += kDepth) {
+    const size_t part = k / kDepth * p.rows;
+    for (size_t row = begin; row < end; ++row) {
+      RoundPart(p.x + row * p.x_stride + k, std::min(kDepth, columns - k),
+                q + (part + row) * kDepth, scales + part + row);
+    }
+  }
+}
+
+template <class Row>
+void ReadRow(const Weights& weights, size_t row, float* to) {
+  Row from;
+  from.Begin(weights, row);
+  const auto columns = static_cast<size_t>(weights.columns);
+  const auto group = static_cast<size_t>(WeightGroup(weights.type));
+  const float* scales = ScalesOf(weights, row, 0);
+  HWY_ALIGN int16_t q[kLanes16];
+  for (size_t k = 0; k < columns; k += kLanes16) {
+    hn::Store(from.Load(k), D16(), q);
+    const size_t count = std::min(kLanes16, columns - k);
+    for (size_t i = 0; i < count; ++i) to[k + i] = scales[k / group] * static_cast<float>(q[i]);
+  }
+}
+
+void ReadIntegerRow(const Weights& weights, size_t row, float* to) {
+  weights.type == WeightType::kInt8 ? ReadRow<Int8Row>(weights, row, to)
+                                    : ReadRow<Int4Row>(weights, row, to);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cosformer
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cosformer {
+
+HWY_EXPORT(MultiplyIntegerRange);
+HWY_EXPORT(RoundRowRange);
+HWY_EXPORT(ReadIntegerRow);
+
+void MultiplyIntegers(const Problem& p, const RoundedRows& x, size_t begin, size_t end) {
+  HWY_DYNAMIC_DISPATCH(MultiplyIntegerRange)(p, x, begin, end);
+}
+
+void RoundRows(const Problem& p, size_t begin, size_t end, int16_t* q, float* scales) {
+  HWY_DYNAMIC_DISPATCH(RoundRowRange)(p, begin, end, q, scales);
+}
+
+void ReadIntegers(const Weights& weights, size_t row, float* to) {
+  HWY_DYNAMIC_DISPATCH(ReadIntegerRow)(weights, row, to);
+}
+
+}  // namespace cosformer
+#endif

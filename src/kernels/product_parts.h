@@ -1,0 +1,43 @@
+// Products cut into what each kind of weights does in its own file: columns of y, for one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/products.h"
+
+namespace cosformer {
+
+// A row is summed in parts of so many numbers: 12 rows of x and 4 of W fill 32 of the 48 or 32 KiB
+// of an L1 cache.
+inline constexpr size_t kDepth = 512;
+
+struct Problem {
+  const float* x;
+  size_t x_stride;
+  size_t rows;
+  Weights weights;
+  const float* bias;
+  float* y;
+  size_t y_stride;
+};
+
+// Rows of x in 16-bit integers, which weights in integers are multiplied with: x = scale * q, with
+// a scale for every part of a row. NaN or infinity makes the scale of its part NaN.
+struct RoundedRows {
+  const int16_t* q;     // [parts, rows, kDepth], zeros past the end of a row, aligned to a vector
+  const float* scales;  // [parts, rows]
+};
+
+// Writes rows begin to end - 1 of p.x to q and scales, laid out as above.
+void RoundRows(const Problem& p, size_t begin, size_t end, int16_t* q, float* scales);
+
+// Columns begin to end - 1 of y.
+void MultiplyFloats(const Problem& p, size_t begin, size_t end);
+void MultiplyIntegers(const Problem& p, const RoundedRows& x, size_t begin, size_t end);
+
+// Row `row` as numbers.
+void ReadFloats(const Weights& weights, size_t row, float* to);
+void ReadIntegers(const Weights& weights, size_t row, float* to);
+
+}  // namespace cosformer
