@@ -5,7 +5,7 @@
 // which are exact, are scaled and added in float32.
 
 #include <algorithm>
-#include <cmath>
+#include <type_traits>
 
 #include "kernels/product_parts.h"
 
@@ -39,6 +39,8 @@ constexpr size_t kTogether = 2;
 // cache; and rows of x that stay in the L1 cache meanwhile.
 constexpr size_t kPanel = 64;
 constexpr size_t kBlock = 3 * kRows;
+// Bytes ahead at which weights are fetched where they are read one after the other.
+constexpr size_t kFetchAhead = 2048;
 static_assert(kDepth % 64 == 0 && kPanel % kColumns == 0);
 
 HWY_INLINE VI AddProducts(V16 a, V16 b, VI sum) {
@@ -176,6 +178,42 @@ size_t PartDepth(const Weights& w, size_t k) {
   return std::min(kDepth, (static_cast<size_t>(w.columns) - k + group - 1) / group * group);
 }
 
+// y += the sum of one dot product, as a tile would have it; x has no other row.
+HWY_INLINE void StoreOne(const Problem& p, size_t column, size_t begin, VF sum) {
+  float value[4];
+  StoreFour(SumsOfLanes(sum, sum, sum, sum), value);
+  const float* before = begin > 0 ? p.y + column : p.bias != nullptr ? p.bias + column : nullptr;
+  p.y[column] = before != nullptr ? *before + value[0] : value[0];
+}
+
+// One row of x, with weights that need little work: W is read from its first byte to its last,
+// which is how memory is fastest.
+template <class Row>
+void One(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
+  constexpr size_t kGroup = WeightGroup(Row::kType);
+  const auto columns = static_cast<size_t>(p.weights.columns);
+  for (size_t column = begin; column < end; ++column) {
+    Row w;
+    w.Begin(p.weights, column);
+    for (size_t k = 0; k < columns; k += kDepth) {
+      const XPart x(p, rows, k);
+      const float* scales = ScalesOf(p.weights, column, k);
+      const size_t depth = PartDepth(p.weights, k);
+      VF sum = hn::Zero(DF());
+      for (size_t i = 0; i < depth; i += kGroup) {
+        hwy::Prefetch(static_cast<const char*>(w.At(k + i)) + kFetchAhead);
+        VI whole = hn::Zero(DI());
+        Each<kGroup / kLanes16>([&](auto vector) TILE_ATTR {
+          const size_t at = i + vector * kLanes16;
+          whole = AddProducts(hn::Load(D16(), x.q + at), w.Load(k + at), whole);
+        });
+        sum = hn::MulAdd(hn::ConvertTo(DF(), whole), hn::Set(DF(), *scales++), sum);
+      }
+      StoreOne(p, column, k, hn::Mul(sum, hn::Set(DF(), *x.scales)));
+    }
+  }
+}
+
 // kM rows of x: W is read once, and widened in passing.
 template <size_t kM, size_t kN, class Row>
 void Few(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
@@ -248,7 +286,11 @@ template <class Row>
 void Range(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
   switch (p.rows) {
     case 1:
-      return Few<1, 8, Row>(p, rows, begin, end);
+      if constexpr (std::is_same_v<Row, Int8Row>) {
+        return One<Row>(p, rows, begin, end);
+      } else {
+        return Few<1, 8, Row>(p, rows, begin, end);
+      }
     case 2:
       return Few<2, kColumns, Row>(p, rows, begin, end);
     case 3:
