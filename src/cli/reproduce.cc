@@ -144,6 +144,7 @@ int Run(const Arguments& arguments) {
   if (arguments.report_only) asked = reproduce::WithLastRun(asked, options.out);
   const reproduce::Request request = Complete(experiment, asked);
   CheckJsonOutput(arguments.json);
+  options.data = request.data;
   options.program = fs::read_symlink("/proc/self/exe").string();
   options.memory = MemoryLimit(arguments.memory);
   options.threads = request.threads;

@@ -58,6 +58,7 @@ std::string Fill(std::string text, const Places& places) {
   for (const auto& [name, value] :
        {std::pair<std::string_view, const std::string&>{"{out}", places.out},
         {"{cell}", places.cell},
+        {"{data}", places.data},
         {"{json}", places.json},
         {"{threads}", threads}}) {
     for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size()) {

@@ -7,9 +7,9 @@
 
 namespace cosformer::reproduce {
 
-// In words and files, {out} stands for the experiment's directory, {cell} for the cell's; in words
-// also {json} for the file that the command's results go to, and {threads} for a number that
-// changes no result.
+// In words and files, {out} stands for the experiment's directory, {cell} for the cell's, {data}
+// for that of the user's sets: where they are changes no result. In words also {json} for the file
+// that the command's results go to, and {threads} for a number that changes no result.
 struct Command {
   std::vector<std::string> words;  // from the subcommand on
   // The file in the cell's directory that {json} becomes. It takes this name only when the command
@@ -63,6 +63,7 @@ std::string DirectoryOf(const Cell& cell);
 struct Places {
   std::string out;
   std::string cell;
+  std::string data = {};
   std::string json = {};
   int threads = 0;
 };

@@ -22,6 +22,7 @@
 #include "reproduce/live_table.h"
 #include "reproduce/process.h"
 #include "reproduce/run_progress.h"
+#include "reproduce/settings.h"
 #include "runs/run_directory.h"
 
 namespace cosformer::reproduce {
@@ -126,7 +127,8 @@ class CellRun {
         std::any_of(cell_.commands.begin(), cell_.commands.end(),
                     [&](const Command& command) { return Resumes(directory_, command); });
     for (const File& file : cell_.files) {
-      std::string contents = Fill(file.contents, {options_.out, directory_.string()});
+      std::string contents =
+          Fill(file.contents, {options_.out, directory_.string(), TomlEscaped(options_.data)});
       if (file.name == kRecipeFile && job_.share > 0 && IsTraining(cell_)) {
         if (resumes) continue;  // it goes on for the time that it began with
         contents += fmt::format("minutes = {}\n", MinutesOf(job_.share));
@@ -289,7 +291,8 @@ std::vector<std::string> WordsOf(const Command& command, const Job& job, const R
   std::vector<std::string> words;
   for (const auto* part : {&command.words, &command.also}) {
     for (const std::string& word : *part) {
-      words.push_back(Fill(word, {options.out, directory.string(), json, options.threads}));
+      words.push_back(
+          Fill(word, {options.out, directory.string(), options.data, json, options.threads}));
     }
   }
   if (!command.run.empty() && job.share > 0) {

@@ -13,12 +13,13 @@
 namespace cosformer::reproduce {
 
 struct RunOptions {
-  std::string program;  // the path of `cosformer`
-  std::string out;      // the experiment's directory, absolute
-  int64_t memory = 0;   // resident bytes that a process may have; 0: any number
-  double budget = 0;    // seconds for all that is left to do; 0: as long as it takes
-  int threads = 0;      // 0: all cores
-  bool retry = false;   // run again what failed or was refused
+  std::string program;    // the path of `cosformer`
+  std::string out;        // the experiment's directory, absolute
+  std::string data = {};  // that of the user's sets
+  int64_t memory = 0;     // resident bytes that a process may have; 0: any number
+  double budget = 0;      // seconds for all that is left to do; 0: as long as it takes
+  int threads = 0;        // 0: all cores
+  bool retry = false;     // run again what failed or was refused
   std::string version = {};
   std::string machine = {};  // a line on it
   std::string command = {};  // of the experiment, as it would be typed

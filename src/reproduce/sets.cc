@@ -56,16 +56,16 @@ bool IsPlainReviewTable(const fs::path& table) {
   return tabs == 3 && line.size() > 2 && (line[0] == '0' || line[0] == '1') && line[1] == '\t';
 }
 
-Set SetAt(const std::string& set, const fs::path& path) {
+Set SetAt(const std::string& set, const fs::path& directory, const fs::path& path) {
   Set found{.path = path.string()};
-  found.options = {{"data", path.string()}};
+  const std::string folder = "{data}/" + path.lexically_relative(directory).string();
+  found.options = {{"data", folder}};
   if (set == "imdb" && IsPlainReviewTable(path / "train.tsv")) {
     found.options.insert(found.options.end(), {{"text-column", "4"}, {"label-column", "1"}});
   }
   // Two validation sets; the one in the genres of the training set is what is reported.
   if (set == "mnli" && fs::exists(path / "dev_matched.tsv")) {
-    found.options = {{"train", (path / "train.tsv").string()},
-                     {"valid", (path / "dev_matched.tsv").string()}};
+    found.options = {{"train", folder + "/train.tsv"}, {"valid", folder + "/dev_matched.tsv"}};
   }
   return found;
 }
@@ -102,7 +102,7 @@ Set FindSet(const std::string& set, const std::string& directory) {
             known.holds.empty() ||
             std::any_of(known.holds.begin(), known.holds.end(),
                         [&](const std::string& name) { return fs::exists(path / name); });
-        if (whole) return SetAt(set, path);
+        if (whole) return SetAt(set, directory, path);
       }
     }
   }

@@ -8,8 +8,8 @@
 namespace cosformer::reproduce {
 
 struct Set {
-  // Options of `cosformer train` and `cosformer data` that name it: ("data", path) and, where the
-  // columns of a table have no names, their numbers.
+  // Options of `cosformer train` and `cosformer data` that name it: ("data", "{data}/folder") and,
+  // where the columns of a table have no names, their numbers.
   std::vector<std::pair<std::string, std::string>> options = {};
   std::string path = {};
   std::string absent = {};  // a sentence, if it is not there

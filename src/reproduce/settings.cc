@@ -32,16 +32,20 @@ void Settings::Set(const std::string& option, const std::string& value) {
 }
 
 void Settings::SetText(const std::string& option, const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  Set(option, quoted + "\"");
+  Set(option, fmt::format("\"{}\"", TomlEscaped(text)));
 }
 
 void Settings::Remove(const std::string& option) {
   std::erase_if(options, [&](const auto& pair) { return pair.first == option; });
+}
+
+std::string TomlEscaped(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
 }
 
 std::string TomlOf(const Settings& settings) {

@@ -22,6 +22,9 @@ struct Settings {
 // As a file.
 std::string TomlOf(const Settings& settings);
 
+// What stands between the quotes of a text.
+std::string TomlEscaped(const std::string& text);
+
 // The recipes that experiments use, by name: "lra/text-compact", and the text of the file.
 const std::vector<std::pair<std::string_view, std::string_view>>& EmbeddedRecipes();
 

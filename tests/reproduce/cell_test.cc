@@ -48,8 +48,9 @@ TEST(CellTest, WhatChangesNoResultIsNotInTheFingerprint) {
 }
 
 TEST(CellTest, PlaceholdersAreFilledWhereverTheyStand) {
-  const Places places{"/out", "/out/cells/one", "/out/cells/one/x.json", 3};
+  const Places places{"/out", "/out/cells/one", "/sets", "/out/cells/one/x.json", 3};
   EXPECT_EQ(Fill("{cell}/a:{out}:{cell}", places), "/out/cells/one/a:/out:/out/cells/one");
+  EXPECT_EQ(Fill("{data}/imdb", places), "/sets/imdb");
   EXPECT_EQ(Fill("{json}", places), "/out/cells/one/x.json");
   EXPECT_EQ(Fill("{threads}", places), "3");
   EXPECT_EQ(Fill("{other}", places), "{other}");

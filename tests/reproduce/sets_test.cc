@@ -30,14 +30,14 @@ TEST_F(SetsTest, ASetIsFoundUnderItsUsualNames) {
   const Set imdb = FindSet("imdb", Path(""));
   EXPECT_EQ(imdb.absent, "");
   EXPECT_EQ(imdb.options,
-            (std::vector<std::pair<std::string, std::string>>{{"data", Path("aclImdb")}}));
+            (std::vector<std::pair<std::string, std::string>>{{"data", "{data}/aclImdb"}}));
 }
 
 TEST_F(SetsTest, ATableWithoutAHeaderIsToldByItsFirstLine) {
   Make("imdb/train.tsv", "0\t3\t17\tA bad film.\n");
   EXPECT_EQ(FindSet("imdb", Path("")).options,
             (std::vector<std::pair<std::string, std::string>>{
-                {"data", Path("imdb")}, {"text-column", "4"}, {"label-column", "1"}}));
+                {"data", "{data}/imdb"}, {"text-column", "4"}, {"label-column", "1"}}));
   Make("imdb/train.tsv", "label\trating\tid\ttext\n0\t3\t17\tA bad film.\n");
   EXPECT_EQ(FindSet("imdb", Path("")).options.size(), 1u);
 }
@@ -45,7 +45,7 @@ TEST_F(SetsTest, ATableWithoutAHeaderIsToldByItsFirstLine) {
 TEST_F(SetsTest, MnliHasTwoValidationSetsOfWhichOneCounts) {
   Make("GLUE/MNLI/train.tsv");
   Make("GLUE/MNLI/dev_matched.tsv");
-  EXPECT_EQ(FindSet("mnli", Path("")).options[1].second, Path("GLUE/MNLI/dev_matched.tsv"));
+  EXPECT_EQ(FindSet("mnli", Path("")).options[1].second, "{data}/GLUE/MNLI/dev_matched.tsv");
 }
 
 TEST_F(SetsTest, AFolderWithoutTheFilesIsNotTheSet) {
