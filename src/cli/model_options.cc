@@ -10,6 +10,7 @@
 #include "formats/json.h"
 #include "formats/model_directory.h"
 #include "train/objective.h"
+#include "zoo/abilities.h"
 
 namespace cosformer::cli {
 namespace {
@@ -29,11 +30,22 @@ json ParseNames(const std::string& text, const char* option) {
   return list;
 }
 
-// Whether every layer has cosFormer's re-weighting, which tells near from far without positions.
-bool TellsDistances(const json& attention) {
-  if (attention.is_array()) return std::all_of(attention.begin(), attention.end(), TellsDistances);
+bool AllTakeRotary(const json& attention) {
+  if (attention.is_array()) return std::all_of(attention.begin(), attention.end(), AllTakeRotary);
   const json name = attention.is_object() ? attention.value("system", json()) : attention;
-  return name.is_string() && name.get<std::string>().starts_with("cosformer");
+  return name.is_string() && zoo::TakesRotary(name.get<std::string>());
+}
+
+// Of a model whose positions nobody chose. Language models learn most from rotary ones, which have
+// no end; what reads whole texts of a known length learns its own.
+const char* DefaultPositions(const json& model, data::Objective objective) {
+  const int64_t heads = model.value("heads", int64_t{1});
+  const int64_t head_dim =
+      model.value("head_dim", heads > 0 ? model.value("width", int64_t{0}) / heads : 0);
+  return objective == data::Objective::kCausal && head_dim % 2 == 0 &&
+                 AllTakeRotary(model.at("attention"))
+             ? "rotary"
+             : "learned";
 }
 
 }  // namespace
@@ -71,9 +83,8 @@ ModelOptions::ModelOptions(CLI::App& app, ModelArguments& arguments)
   Add("--cross-attention", "cross_attention", arguments.cross_attention,
       "Encoder-decoder: as --attention, from decoder to encoder");
   Add("--positions", "positions", arguments.positions,
-      "none, learned, sinusoidal, rotary, spe-sine, spe-conv, or JSON with options; otherwise none "
-      "for a language model of cosformer layers alone, which then reads texts of any length, and "
-      "learned elsewhere");
+      "none, learned, sinusoidal, rotary, spe-sine, spe-conv, or JSON with options; otherwise "
+      "rotary for a language model whose systems take them, and learned elsewhere");
   Add("--norm", "norm", arguments.norm, "layer, rms");
   Add("--norm-position", "norm_position", arguments.norm_position, "pre, post");
   Add("--activation", "activation", arguments.activation, "gelu, relu, swiglu");
@@ -139,10 +150,7 @@ ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& d
     object[key.name] = value;
   }
   if (!based && !object.contains("positions")) {
-    object["positions"] =
-        description.objective == data::Objective::kCausal && TellsDistances(object.at("attention"))
-            ? "none"
-            : "learned";
+    object["positions"] = DefaultPositions(object, description.objective);
   }
   const bool image = description.image.height > 0;
   const json input = object.value("input", json("tokens"));

@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "formats/option_reader.h"
+#include "zoo/abilities.h"
 #include "zoo/system.h"
 
 namespace cosformer::zoo {
@@ -48,6 +51,13 @@ const Entry& FindEntry(const std::string& name) {
   throw Error(fmt::format("there is no attention \"{}\"{}; there are {}", name,
                           nearest.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", nearest),
                           fmt::join(names, ", ")));
+}
+
+bool TakesRotary(const std::string& system) {
+  const std::vector<Entry>& entries = Entries();
+  return std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) {
+    return entry.name == system && entry.rotary != RotaryUse::kNone;
+  });
 }
 
 void CheckAble(const Entry& entry, bool Abilities::*ability, const char* what) {

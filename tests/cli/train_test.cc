@@ -67,6 +67,28 @@ TEST_F(TrainCommandTest, TheSeedDecides) {
   EXPECT_FALSE(Model("one") == Model("other"));
 }
 
+TEST_F(TrainCommandTest, PositionsFollowFromTaskAndSystems) {
+  PutText();
+  PutTable();
+  int runs = 0;
+  const auto kind = [&](const std::string& options) {
+    const std::string run = "run" + std::to_string(++runs);
+    ExpectDone(
+        Run("train --layers 2 --width 8 --heads 2 --length 16 --batch-tokens 64 --threads 1 "
+            "--cache cache --tokenizer bytes --steps 1 --out " +
+            run + " " + options));
+    const json positions = Config(run).at("positions");
+    return positions.is_object() ? positions.at("kind") : positions;
+  };
+  const std::string model = "--task lm --data text --attention ";
+  EXPECT_EQ(kind(model + "cosformer"), "rotary");
+  EXPECT_EQ(kind(model + "softmax,linear"), "rotary");
+  EXPECT_EQ(kind(model + "softmax,synthesizer"), "learned");     // which has no queries to turn
+  EXPECT_EQ(kind(model + "cosformer --head-dim 3"), "learned");  // rotary ones turn pairs
+  EXPECT_EQ(kind(model + "cosformer --positions none"), "none");
+  EXPECT_EQ(kind("--task classify --data table --attention cosformer"), "learned");
+}
+
 TEST_F(TrainCommandTest, ClassesAreLearned) {
   PutTable();
   const Outcome outcome = Train(
