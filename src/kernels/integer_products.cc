@@ -159,9 +159,11 @@ HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const int16_t* HWY_
   StoreTile<kM, kN>(p, at, sum);
 }
 
+// Of row `row` from column k on.
+template <class Row>
 HWY_INLINE const float* ScalesOf(const Weights& w, size_t row, size_t k) {
-  return w.scales + row * static_cast<size_t>(WeightRowScales(w.type, w.columns)) +
-         k / static_cast<size_t>(WeightGroup(w.type));
+  return w.scales + row * static_cast<size_t>(WeightRowScales(Row::kType, w.columns)) +
+         k / static_cast<size_t>(WeightGroup(Row::kType));
 }
 
 // The part of x's rows that begins at column k: whole groups.
@@ -173,9 +175,10 @@ struct XPart {
   const float* scales;
 };
 
+template <class Row>
 size_t PartDepth(const Weights& w, size_t k) {
-  const auto group = static_cast<size_t>(WeightGroup(w.type));
-  return std::min(kDepth, (static_cast<size_t>(w.columns) - k + group - 1) / group * group);
+  constexpr size_t kGroup = WeightGroup(Row::kType);
+  return std::min(kDepth, (static_cast<size_t>(w.columns) - k + kGroup - 1) / kGroup * kGroup);
 }
 
 // y += the sum of one dot product, as a tile would have it; x has no other row.
@@ -197,8 +200,8 @@ void One(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
     w.Begin(p.weights, column);
     for (size_t k = 0; k < columns; k += kDepth) {
       const XPart x(p, rows, k);
-      const float* scales = ScalesOf(p.weights, column, k);
-      const size_t depth = PartDepth(p.weights, k);
+      const float* scales = ScalesOf<Row>(p.weights, column, k);
+      const size_t depth = PartDepth<Row>(p.weights, k);
       VF sum = hn::Zero(DF());
       for (size_t i = 0; i < depth; i += kGroup) {
         hwy::Prefetch(static_cast<const char*>(w.At(k + i)) + kFetchAhead);
@@ -228,9 +231,9 @@ void Few(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
       const XPart x(p, rows, k);
       const float* scales[kN];
       for (size_t n = 0; n < kN; ++n) {
-        scales[n] = ScalesOf(p.weights, column + std::min(n, count - 1), k);
+        scales[n] = ScalesOf<Row>(p.weights, column + std::min(n, count - 1), k);
       }
-      OneTile<kM, kN>(p, {0, column, count, k, PartDepth(p.weights, k)}, x.q, x.scales, w, k,
+      OneTile<kM, kN>(p, {0, column, count, k, PartDepth<Row>(p.weights, k)}, x.q, x.scales, w, k,
                       scales, ahead);
     }
   }
@@ -255,7 +258,7 @@ void Many(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
   HWY_ALIGN int16_t panel[kPanel * kDepth];
   const auto columns = static_cast<size_t>(p.weights.columns);
   for (size_t k = 0; k < columns; k += kDepth) {
-    const size_t depth = PartDepth(p.weights, k);
+    const size_t depth = PartDepth<Row>(p.weights, k);
     for (size_t n = begin; n < end; ++n) {
       Row from;
       from.Begin(p.weights, n);
@@ -273,7 +276,7 @@ void Many(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
         for (size_t n = 0; n < kColumns; ++n) {
           const size_t at = column + std::min(n, count - 1);
           w[n].data = panel + (at - begin) * kDepth;
-          scales[n] = ScalesOf(p.weights, at, k);
+          scales[n] = ScalesOf<Row>(p.weights, at, k);
         }
         DownRows<kRows>(p, {row, column, count, k, depth}, std::min(kBlock, p.rows - row), x, w,
                         scales);
@@ -346,13 +349,13 @@ void ReadRow(const Weights& weights, size_t row, float* to) {
   Row from;
   from.Begin(weights, row);
   const auto columns = static_cast<size_t>(weights.columns);
-  const auto group = static_cast<size_t>(WeightGroup(weights.type));
-  const float* scales = ScalesOf(weights, row, 0);
+  constexpr size_t kGroup = WeightGroup(Row::kType);
+  const float* scales = ScalesOf<Row>(weights, row, 0);
   HWY_ALIGN int16_t q[kLanes16];
   for (size_t k = 0; k < columns; k += kLanes16) {
     hn::Store(from.Load(k), D16(), q);
     const size_t count = std::min(kLanes16, columns - k);
-    for (size_t i = 0; i < count; ++i) to[k + i] = scales[k / group] * static_cast<float>(q[i]);
+    for (size_t i = 0; i < count; ++i) to[k + i] = scales[k / kGroup] * static_cast<float>(q[i]);
   }
 }
 

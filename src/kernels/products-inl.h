@@ -54,7 +54,7 @@ HWY_INLINE Four SumsOfLanes(VF a, VF b, VF c, VF d) {
   const auto pair = [&](VF x, VF y) HWY_ATTR {
     return hn::Add(hn::InterleaveLower(df, x, y), hn::InterleaveUpper(df, x, y));
   };
-  const hn::RepartitionToWide<DF> d64;
+  const hn::Repartition<uint64_t, DF> d64;
   const auto low = hn::BitCast(d64, pair(a, b));
   const auto high = hn::BitCast(d64, pair(c, d));
   // In every block of four lanes: what a to d have there.

@@ -9,6 +9,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -37,8 +38,9 @@ int Quantised(float w, float scale, int least, int most) {
   return static_cast<int>(std::clamp(q, static_cast<float>(least), static_cast<float>(most)));
 }
 
-// Rows from which rounding them is shared among threads.
-constexpr int64_t kRowsForThreads = 32;
+// Rows from which rounding them is shared among threads, and that are rounded at a time.
+constexpr size_t kRowsForThreads = 32;
+constexpr size_t kRowsAtOnce = 512;
 
 // Where a thread that multiplies has its rounded rows, from one product to the next.
 class Scratch {
@@ -46,7 +48,10 @@ class Scratch {
   void Fit(const Problem& p) {
     const size_t parts = (static_cast<size_t>(p.weights.columns) + kDepth - 1) / kDepth * p.rows;
     if (parts <= parts_) return;
+    parts_ = 0;
+    q_.reset();
     q_ = hwy::AllocateAligned<int16_t>(parts * kDepth);
+    if (!q_) throw std::bad_alloc();
     scales_.resize(parts);
     parts_ = parts;
   }
@@ -59,48 +64,66 @@ class Scratch {
   std::vector<float> scales_;
 };
 
+// Calls body(own, team) on each of `threads` threads, own = 0 to team - 1.
+template <class Body>
+void OnThreads(int threads, const Body& body) {
+#pragma omp parallel num_threads(threads) if (threads > 1)
+  body(static_cast<size_t>(omp_get_thread_num()), static_cast<size_t>(omp_get_num_threads()));
+}
+
+// Calls body(begin, end) with this thread's columns of y: whole tiles, so that no row of W is read
+// twice.
+template <class Body>
+void OwnColumns(const Problem& p, size_t own, size_t team, const Body& body) {
+  const auto columns = static_cast<size_t>(p.weights.rows);
+  const size_t tiles = (columns + 7) / 8;
+  const size_t begin = tiles * own / team * 8;
+  const size_t end = std::min(tiles * (own + 1) / team * 8, columns);
+  if (begin < end) body(begin, end);
+}
+
+void MultiplyWithIntegers(const Problem& p, int threads) {
+  thread_local Scratch scratch;
+  scratch.Fit(p);
+  int16_t* q = scratch.q();
+  float* scales = scratch.scales();
+  const bool shared = p.rows >= kRowsForThreads;
+  if (!shared) RoundRows(p, 0, p.rows, q, scales);
+  OnThreads(threads, [&](size_t own, size_t team) {
+    if (shared) {
+      RoundRows(p, p.rows * own / team, p.rows * (own + 1) / team, q, scales);
+#pragma omp barrier
+    }
+    OwnColumns(p, own, team, [&](size_t begin, size_t end) {
+      MultiplyIntegers(p, {q, scales}, begin, end);
+    });
+  });
+}
+
 }  // namespace
 
 void Multiply(const float* x, int64_t x_stride, int64_t rows, const Weights& weights,
               const float* bias, float* y, int64_t y_stride, int threads) {
-  assert(x_stride >= weights.columns && y_stride >= weights.rows);
-  const Problem problem = {
-      x, static_cast<size_t>(x_stride), static_cast<size_t>(rows), weights, bias,
-      y, static_cast<size_t>(y_stride)};
+  assert(weights.columns > 0 && x_stride >= weights.columns && y_stride >= weights.rows);
+  Problem p = {x, static_cast<size_t>(x_stride), static_cast<size_t>(rows), weights, bias,
+               y, static_cast<size_t>(y_stride)};
   if (rows == 0) return;
-  const auto columns = static_cast<size_t>(weights.rows);
   if (threads <= 0) threads = omp_get_max_threads();
   // A second thread is worth its start from some tens of microseconds of work on.
   const auto work = static_cast<double>(weights.rows) * static_cast<double>(weights.columns) *
                     static_cast<double>(rows);
   threads = static_cast<int>(std::clamp(work / 200000, 1.0, static_cast<double>(threads)));
-  // Whole tiles, so that no row of W is read twice.
-  const size_t tiles = (columns + 7) / 8;
-  const bool integers = WeightGroup(weights.type) > 1;
-  Scratch* scratch = nullptr;
-  if (integers) {
-    thread_local Scratch own;
-    scratch = &own;
-    scratch->Fit(problem);
-    if (rows < kRowsForThreads)
-      RoundRows(problem, 0, problem.rows, scratch->q(), scratch->scales());
+  if (WeightGroup(weights.type) == 1) {
+    OnThreads(threads, [&](size_t own, size_t team) {
+      OwnColumns(p, own, team, [&](size_t begin, size_t end) { MultiplyFloats(p, begin, end); });
+    });
+    return;
   }
-#pragma omp parallel num_threads(threads) if (threads > 1)
-  {
-    const auto team = static_cast<size_t>(omp_get_num_threads());
-    const auto own = static_cast<size_t>(omp_get_thread_num());
-    if (integers && rows >= kRowsForThreads) {
-      RoundRows(problem, problem.rows * own / team, problem.rows * (own + 1) / team, scratch->q(),
-                scratch->scales());
-#pragma omp barrier
-    }
-    const size_t begin = tiles * own / team * 8;
-    const size_t end = std::min(tiles * (own + 1) / team * 8, columns);
-    if (begin < end && integers) {
-      MultiplyIntegers(problem, {scratch->q(), scratch->scales()}, begin, end);
-    } else if (begin < end) {
-      MultiplyFloats(problem, begin, end);
-    }
+  for (size_t left = p.rows; left > 0; left -= p.rows) {
+    p.rows = std::min(left, kRowsAtOnce);
+    MultiplyWithIntegers(p, threads);
+    p.x += p.rows * p.x_stride;
+    p.y += p.rows * p.y_stride;
   }
 }
 

@@ -197,11 +197,12 @@ class Reader {
   }
 
   void CheckScales(const TensorEntry& entry, const Weights& w) const {
-    const float most = w.type == WeightType::kInt8 ? 128 : 8;  // that a scale is multiplied by
+    // A group's sum in integers, before the scale of what it is multiplied with comes in, is below
+    // 2^28; a part of a row has 16 of them.
     for (const float scale : std::span(w.scales, ScaleBytes(w) / sizeof(float))) {
-      if (std::isfinite(scale * most)) continue;
+      if (std::isfinite(scale * 0x1p32f)) continue;
       throw Error(fmt::format(
-          "{}: \"{}\" holds the scale {}, which makes weights infinite; the file is damaged",
+          "{}: \"{}\" holds the scale {}, which makes products infinite; the file is damaged",
           where_, entry.name, scale));
     }
   }

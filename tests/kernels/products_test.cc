@@ -77,8 +77,8 @@ std::vector<Expected> Reference(const std::vector<float>& x, int64_t rows, const
         size += std::abs(term);
         rounding += rounded[static_cast<size_t>(m * columns + k)] * std::abs(weight);
       }
-      // A lane adds a quarter of a part at most; then its lanes, the parts and the bias.
-      const double chain = static_cast<double>(std::min<int64_t>(columns, 512)) / 4 + 6 +
+      // A lane adds all of a part at most; then its lanes, the parts and the bias.
+      const double chain = static_cast<double>(std::min<int64_t>(columns, 512)) + 6 +
                            static_cast<double>(columns) / 512;
       y[static_cast<size_t>(m * matrix.view().rows + n)] = {sum, chain * kUnit * size + rounding};
     }
@@ -115,14 +115,15 @@ TEST_P(Products, EqualTheirDefinitionAtEverySizeAndType) {
 
 TEST_P(Products, AreTheSameToTheBitForAnyRowsAndThreads) {
   for (const WeightType type : kTypes) {
-    const int64_t rows = 31, outputs = 139, columns = 1100;
+    // Work for several threads even with one row, and rows that threads round together.
+    const int64_t rows = 35, outputs = 619, columns = 1100;
     const Matrix matrix(type, outputs, columns, 3);
     const std::vector<float> x = Normal(rows * columns, 4);
     const std::vector<float> bias = Normal(outputs, 5);
     Buffer whole(rows * outputs);
     Multiply(x.data(), columns, rows, matrix.view(), bias.data(), whole.data(), outputs, 1);
-    for (int64_t count = 1; count <= rows; ++count) {
-      for (const int threads : {1, 2, 5}) {
+    for (const int64_t count : {1, 2, 3, 4, 5, 6, 7, 11, 13, 31, 32, 33, 35}) {
+      for (const int threads : {1, 2, 3}) {
         Buffer part(rows * outputs);
         for (int64_t row = 0; row < rows; row += count) {
           Multiply(x.data() + row * columns, columns, std::min(count, rows - row), matrix.view(),
@@ -137,26 +138,78 @@ TEST_P(Products, AreTheSameToTheBitForAnyRowsAndThreads) {
 }
 
 TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
-  const int64_t rows = 9, outputs = 10, columns = 33, x_stride = 40, y_stride = 13;
-  const Matrix matrix(WeightType::kFloat32, outputs, columns, 1);
-  std::vector<float> x = Normal(rows * columns, 2);
-  std::vector<float> spread(static_cast<size_t>(rows * x_stride), kNaN);
-  for (int64_t row = 0; row < rows; ++row) {
-    std::copy_n(x.begin() + row * columns, columns, spread.begin() + row * x_stride);
+  const int64_t outputs = 10, columns = 33, x_stride = 40, y_stride = 13;
+  for (const WeightType type : kTypes) {
+    const Matrix matrix(type, outputs, columns, 1);
+    for (const int64_t rows : {1, 2, 3, 9}) {
+      std::vector<float> x = Normal(rows * columns, 2);
+      std::vector<float> spread(static_cast<size_t>(rows * x_stride), kNaN);
+      for (int64_t row = 0; row < rows; ++row) {
+        std::copy_n(x.begin() + row * columns, columns, spread.begin() + row * x_stride);
+      }
+      std::vector<float> y(static_cast<size_t>(rows * y_stride), 77.0f), dense;
+      Multiply(spread.data(), x_stride, rows, matrix.view(), nullptr, y.data(), y_stride, 1);
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t c = 0; c < y_stride; ++c) {
+          const float value = y[static_cast<size_t>(row * y_stride + c)];
+          if (c < outputs) {
+            dense.push_back(value);
+          } else {
+            EXPECT_EQ(value, 77.0f);
+          }
+        }
+      }
+      ASSERT_NO_FATAL_FAILURE(ExpectClose(dense, Reference(x, rows, matrix, {}), "y"))
+          << "type " << static_cast<int>(type) << ", " << rows << " rows";
+    }
   }
-  std::vector<float> y(static_cast<size_t>(rows * y_stride), 77.0f), dense;
-  Multiply(spread.data(), x_stride, rows, matrix.view(), nullptr, y.data(), y_stride, 1);
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t c = 0; c < y_stride; ++c) {
-      const float value = y[static_cast<size_t>(row * y_stride + c)];
-      if (c < outputs) {
-        dense.push_back(value);
-      } else {
-        EXPECT_EQ(value, 77.0f);
+}
+
+// Some rows of W, and more rows of x than are rounded at a time.
+TEST_P(Products, AreTheSameForAPartOfTheMatrix) {
+  const int64_t rows = 1030, outputs = 70, columns = 40;
+  const std::vector<float> x = Normal(rows * columns, 4);
+  for (const WeightType type : kTypes) {
+    const Matrix matrix(type, outputs, columns, 3);
+    Buffer whole(rows * outputs);
+    Multiply(x.data(), columns, rows, matrix.view(), nullptr, whole.data(), outputs, 2);
+    Weights part = matrix.view();
+    part.rows = 21;
+    part.data = static_cast<const char*>(part.data) + 13 * WeightRowBytes(type, columns);
+    if (part.scales != nullptr) part.scales += 13 * WeightRowScales(type, columns);
+    for (const int64_t count : {int64_t{1}, rows}) {
+      Buffer y(count * part.rows);
+      const int64_t first = rows - count;
+      Multiply(x.data() + first * columns, columns, count, part, nullptr, y.data(), part.rows, 1);
+      for (int64_t m = 0; m < count; ++m) {
+        for (int64_t n = 0; n < part.rows; ++n) {
+          ASSERT_EQ(y.values()[static_cast<size_t>(m * part.rows + n)],
+                    whole.values()[static_cast<size_t>((first + m) * outputs + 13 + n)])
+              << "type " << static_cast<int>(type) << ", row " << first + m << ", output " << n;
+        }
       }
     }
   }
-  ExpectClose(dense, Reference(x, rows, matrix, {}), "y");
+}
+
+// Of a file that nobody wrote with WriteWeights(): -128, and weights past the last column.
+TEST_P(Products, TakeAnyBytesForIntegers) {
+  const int64_t outputs = 9, columns = 70;
+  for (const WeightType type : {WeightType::kInt8, WeightType::kInt4}) {
+    const auto row_bytes = static_cast<size_t>(WeightRowBytes(type, columns));
+    const std::vector<uint8_t> bytes(static_cast<size_t>(outputs) * row_bytes,
+                                     type == WeightType::kInt8 ? 0x80 : 0x00);
+    const std::vector<float> scales(static_cast<size_t>(outputs * WeightRowScales(type, columns)),
+                                    0.5f);
+    const Weights weights = {type, outputs, columns, bytes.data(), scales.data()};
+    for (const int64_t rows : {1, 2, 3, 9}) {
+      const std::vector<float> x(static_cast<size_t>(rows * columns), -3.0f);
+      Buffer y(rows * outputs);
+      Multiply(x.data(), columns, rows, weights, nullptr, y.data(), outputs, 1);
+      const double exact = 3.0 * 0.5 * (type == WeightType::kInt8 ? 128 : 8) * 70;
+      for (const float value : y.values()) EXPECT_NEAR(value, exact, exact * 1e-6);
+    }
+  }
 }
 
 TEST_P(Products, KeepNaNInItsOwnRowOfXOrW) {
@@ -176,17 +229,21 @@ TEST_P(Products, KeepNaNInItsOwnRowOfXOrW) {
 
 TEST_P(Products, KeepWhatIsNotFiniteInItsOwnRowOfXWithIntegers) {
   const int64_t rows = 8, outputs = 9, columns = 600;
+  std::vector<float> x = Normal(rows * columns, 2);
+  x[2 * columns + 599] = kNaN;
+  x[6 * columns + 1] = std::numeric_limits<float>::infinity();
   for (const WeightType type : {WeightType::kInt8, WeightType::kInt4}) {
     const Matrix matrix(type, outputs, columns, 1);
-    std::vector<float> x = Normal(rows * columns, 2);
-    x[2 * columns + 599] = kNaN;
-    x[6 * columns + 1] = std::numeric_limits<float>::infinity();
-    Buffer y(rows * outputs);
-    Multiply(x.data(), columns, rows, matrix.view(), nullptr, y.data(), outputs, 1);
-    for (int64_t m = 0; m < rows; ++m) {
-      for (int64_t n = 0; n < outputs; ++n) {
-        EXPECT_EQ(std::isfinite(y.values()[static_cast<size_t>(m * outputs + n)]),
-                  m != 2 && m != 6);
+    for (const int64_t count : {1, 2, 4, 8}) {
+      Buffer y(rows * outputs);
+      for (int64_t row = 0; row < rows; row += count) {
+        Multiply(x.data() + row * columns, columns, count, matrix.view(), nullptr,
+                 y.data() + row * outputs, outputs, 1);
+      }
+      for (int64_t i = 0; i < rows * outputs; ++i) {
+        const int64_t row = i / outputs;
+        EXPECT_EQ(std::isfinite(y.values()[static_cast<size_t>(i)]), row != 2 && row != 6)
+            << "row " << row << ", " << count << " at a time";
       }
     }
   }

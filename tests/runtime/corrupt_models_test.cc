@@ -228,7 +228,7 @@ TEST_F(CorruptModelsTest, WhoseQuantisedWeightsDoNotFitAreRefused) {
          "\"" + scales + "\" holds the scale "},
         {"a scale below whose weights are infinite",
          Changed([&](Tensors& t) { t.Put(scales, 4, -too_large); }),
-         ", which makes weights infinite; the file is damaged"},
+         ", which makes products infinite; the file is damaged"},
         {"rows that are no whole groups", Changed([&](Tensors& t) {
            const TensorType kept = t.At(in).type;
            t.Remove(in);
