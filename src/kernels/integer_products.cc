@@ -43,6 +43,17 @@ constexpr size_t kBlock = 3 * kRows;
 constexpr size_t kFetchAhead = 2048;
 static_assert(kDepth % 64 == 0 && kPanel % kColumns == 0);
 
+// Calls body(i) for the vectors i of a group: one after the other without a loop, where they are
+// few.
+template <size_t kVectors, class Body>
+HWY_INLINE void EachVector(const Body& body) {
+  if constexpr (kVectors <= 8) {
+    Each<kVectors>(body);
+  } else {
+    for (size_t i = 0; i < kVectors; ++i) body(i);
+  }
+}
+
 HWY_INLINE VI AddProducts(V16 a, V16 b, VI sum) {
   VI other = hn::Zero(DI());  // some targets sum the upper half apart
   const VI sums = hn::ReorderWidenMulAccumulate(DI(), a, b, sum, other);
@@ -127,8 +138,8 @@ HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const int16_t* HWY_
       Each<kM>([&](auto m) TILE_ATTR {
         Each<kTogether>([&](auto n) TILE_ATTR { whole[m][n] = hn::Zero(DI()); });
       });
-      Each<kGroup / kLanes16>([&](auto vector) TILE_ATTR {
-        constexpr size_t j = vector * kLanes16;
+      EachVector<kGroup / kLanes16>([&](auto vector) TILE_ATTR {
+        const size_t j = vector * kLanes16;
         V16 wv[kTogether];
         Each<kTogether>([&](auto n) TILE_ATTR {
           wv[n] = w[first + n].Load(w_begin + i + j);
@@ -206,7 +217,7 @@ void One(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
       for (size_t i = 0; i < depth; i += kGroup) {
         hwy::Prefetch(static_cast<const char*>(w.At(k + i)) + kFetchAhead);
         VI whole = hn::Zero(DI());
-        Each<kGroup / kLanes16>([&](auto vector) TILE_ATTR {
+        EachVector<kGroup / kLanes16>([&](auto vector) TILE_ATTR {
           const size_t at = i + vector * kLanes16;
           whole = AddProducts(hn::Load(D16(), x.q + at), w.Load(k + at), whole);
         });

@@ -126,10 +126,10 @@ std::string TimeLeft(const Experiment& experiment, const Request& request,
            "time that you have";
   }
   // Of one core, after the recipes of the compact scale.
-  constexpr double kLeast = 10 * 60, kMost = 20 * 60;
+  constexpr double kLeast = 10 * 60, kMost = 30 * 60;
   const auto count = static_cast<double>(trainings);
   return fmt::format(
-      "Roughly 10 to 20 minutes a training on one core: {} to {} in all; --budget "
+      "Roughly 10 to 30 minutes a training on one core: {} to {} in all; --budget "
       "limits it",
       FormatDuration(kLeast * count), FormatDuration(kMost * count));
 }

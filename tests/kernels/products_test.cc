@@ -122,8 +122,10 @@ TEST_P(Products, AreTheSameToTheBitForAnyRowsAndThreads) {
     const std::vector<float> bias = Normal(outputs, 5);
     Buffer whole(rows * outputs);
     Multiply(x.data(), columns, rows, matrix.view(), bias.data(), whole.data(), outputs, 1);
-    for (const int64_t count : {1, 2, 3, 4, 5, 6, 7, 11, 13, 31, 32, 33, 35}) {
-      for (const int threads : {1, 2, 3}) {
+    for (const int64_t count : kSanitized
+                                   ? std::vector<int64_t>{1, 35}
+                                   : std::vector<int64_t>{1, 2, 3, 4, 5, 7, 11, 13, 32, 33, 35}) {
+      for (const int threads : {1, 3}) {
         Buffer part(rows * outputs);
         for (int64_t row = 0; row < rows; row += count) {
           Multiply(x.data() + row * columns, columns, std::min(count, rows - row), matrix.view(),

@@ -155,7 +155,7 @@ TEST_F(ReproduceTest, WhatIsLeftIsCountedAndItsTimeIsSaid) {
       StubExperiment({TrainCell("one"), TrainCell("two"), ValueCell("map", 1)});
   const std::string plain = DryRun(trainings, Asked(trainings), Options());
   EXPECT_TRUE(Contains(plain, "3 of 3 results are to be made, which takes 2 trainings\n"));
-  EXPECT_TRUE(Contains(plain, "20 min 00 s to 40 min 00 s in all"));
+  EXPECT_TRUE(Contains(plain, "20 min 00 s to 1 h 00 min in all"));
   RunOptions options = Options();
   options.budget = 180;
   const std::string shared = DryRun(trainings, Asked(trainings), options);
