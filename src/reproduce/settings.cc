@@ -75,7 +75,7 @@ Settings LanguageModelSettings(const std::string& scale) {
   // About one pass over the text: a quarter of an hour on one core at 4,000 tokens a second.
   Settings settings = RecipeSettings("wikitext-2");
   TrainFor(settings, 900);
-  settings.SetText("positions", "learned");  // as in the paper, no part of the attention
+  settings.SetText("positions", "learned");  // the same for all, outside the attention
   settings.Set("eval-tokens", "65536");
   return settings;
 }
