@@ -205,6 +205,9 @@ Table RatioTable(const Findings& findings, const Request& request, const Pass& p
   return table;
 }
 
+// The two that the experiment is about stand out among the many.
+bool StandsOut(const std::string& system) { return system == "softmax" || system == "cosformer"; }
+
 // A line a system; those that have no figure are left out. Empty if all are.
 std::string Draw(const Findings& findings, const Request& request, const std::string& title,
                  const char* value, const report::Axis& y) {
@@ -215,10 +218,13 @@ std::string Draw(const Findings& findings, const Request& request, const std::st
                         .y = y,
                         .series = {}};
     for (size_t i = 0; i < request.systems.size(); ++i) {
+      const bool stands_out = StandsOut(request.systems[i]);
       report::Series series{.name = LabelOf(request.systems[i]),
                             .points = {},
                             .hue = static_cast<int>(i % 7),
-                            .dash = static_cast<int>(i / 7)};
+                            .dash = static_cast<int>(i / 7),
+                            .width = stands_out ? 4.0 : 1.5,
+                            .opacity = stands_out ? 1.0 : 0.6};
       for (const int64_t length : request.lengths) {
         const double figure_here =
             findings.At(IdOf(pass.name, request.systems[i], length)).Value(value);
@@ -361,6 +367,8 @@ Experiment EfficiencyExperiment() {
       "memory. The softmax here works in blocks and needs no more memory than the others: ratios "
       "compare better than absolute figures, and ✗ has other causes.",
       "Long-Range Arena batches several sequences a step; here a step is one.",
+      "A figure is from steps of about a second: where the machine does other work too, neighbours "
+      "in a table may differ by more than their systems do.",
       "The model is the same but for what a system adds: Linformer and Synthesizer have parameters "
       "that grow with the length.",
       "The paper's Sparse Transformer is set beside the fixed pattern, which Long-Range Arena "
