@@ -53,7 +53,6 @@ struct FloatRow {
   HWY_INLINE VF Load(size_t k, Some some) const {
     return LoadSome(data + k, some);
   }
-  const void* At(size_t k) const { return data + k; }
 };
 
 struct BFloat16Row {
@@ -69,7 +68,6 @@ struct BFloat16Row {
     std::memcpy(all, data + k, part.count * sizeof(uint16_t));
     return Widened(all);
   }
-  const void* At(size_t k) const { return data + k; }
 
  private:
   static HWY_INLINE VF Widened(const uint16_t* from) {
@@ -79,14 +77,34 @@ struct BFloat16Row {
   }
 };
 
+// What a tile fetches in passing, since the hardware's own prefetching ends with a page: numbers k
+// to k + kDepth - 1 of rows of W that come later, as many as it has itself.
+struct Ahead {
+  const char* from = nullptr;
+  size_t stride = 0;  // bytes between rows
+  size_t begin = 0;   // cache lines: the first ones of all rows, then the second ones
+  size_t end = 0;
+
+  static Ahead Of(const Weights& w, size_t row, size_t rows, size_t k) {
+    const size_t size = w.type == WeightType::kFloat32 ? sizeof(float) : sizeof(uint16_t);
+    const auto stride = static_cast<size_t>(WeightRowBytes(w.type, w.columns));
+    return {static_cast<const char*>(w.data) + row * stride + k * size, stride, 0,
+            rows * kDepth * size / 64};
+  }
+
+  // What one of the tiles that pass meanwhile fetches of it.
+  Ahead Share(size_t own, size_t tiles) const {
+    return {from, stride, end * own / tiles, end * (own + 1) / tiles};
+  }
+};
+
 // y += x[m] . w[n], with the bias in the first part of the rows. x is where the part begins, in w
-// it begins at w_begin. ahead: bytes from a row of W to the one to be fetched in passing, since the
-// hardware's own prefetching ends with the page; 0: none. kStride: x_stride where it is known, so
-// that rows of x need no pointers of their own; 0: it is not.
+// it begins at w_begin. kStride: x_stride where it is known, so that rows of x need no pointers of
+// their own; 0: it is not.
 // A call of its own: some hundred cycles and more, and one copy of it is enough to compile.
 template <size_t kM, size_t kN, size_t kStride, class Row>
 HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RESTRICT x,
-                          size_t x_stride, const Row* w, size_t w_begin, size_t ahead) {
+                          size_t x_stride, const Row* w, size_t w_begin, const Ahead& ahead) {
   if (kStride != 0) x_stride = kStride;
   if (w_begin % kDepth != 0) __builtin_unreachable();  // groups begin where the loop's steps do
   VF sum[kM][kN];
@@ -123,12 +141,14 @@ HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RE
       });
     }
   };
+  // Spread out: what comes faster than a core can wait for, it drops.
+  constexpr size_t kSteps = kDepth / Row::kLine;
+  const size_t at_once = (ahead.end - ahead.begin + kSteps - 1) / kSteps;
+  size_t line = ahead.begin;
   size_t i = 0;
   for (; i + Row::kLine <= at.depth; i += Row::kLine) {
-    if (ahead != 0) {
-      for (size_t n = 0; n < kN; ++n) {
-        hwy::Prefetch(static_cast<const char*>(w[n].At(w_begin + i)) + ahead);
-      }
+    for (const size_t stop = std::min(line + at_once, ahead.end); line < stop; ++line) {
+      hwy::Prefetch(ahead.from + line % kN * ahead.stride + line / kN * 64);
     }
     for (size_t j = 0; j < Row::kLine; j += kLanes) add(i + j, Whole());
   }
@@ -140,37 +160,39 @@ HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RE
 
 // kM rows of x: W is read once, and decoded in passing.
 template <size_t kM, size_t kN, class Row>
-void Few(const Problem& p, size_t begin, size_t end) {
+void Few(const Problem& p, size_t begin, size_t end, size_t last) {
   const auto columns = static_cast<size_t>(p.weights.columns);
-  const size_t next = kN * static_cast<size_t>(WeightRowBytes(p.weights.type, p.weights.columns));
   for (size_t column = begin; column < end; column += kN) {
     const size_t count = std::min(kN, end - column);
-    const size_t ahead = column + kN < end ? next : 0;
     Row w[kN];
     for (size_t n = 0; n < kN; ++n) w[n].Begin(p.weights, column + std::min(n, count - 1));
     for (size_t k = 0; k < columns; k += kDepth) {
+      const Ahead ahead = column + kN < last ? Ahead::Of(p.weights, column + kN, kN, k) : Ahead();
       OneTile<kM, kN, 0>(p, {0, column, count, k, std::min(kDepth, columns - k)}, p.x + k,
                          p.x_stride, w, k, ahead);
     }
   }
 }
 
-// The tiles of `rows` rows of x from at.row on: of kM, and of fewer for what is left.
+// The tiles of `rows` rows of x from at.row on, which share out what is to be fetched: of kM, and
+// of fewer for what is left.
 template <size_t kM>
 void DownRows(const Problem& p, Place at, size_t rows, const float* x, const FloatRow* w,
-              size_t ahead) {
-  for (; rows >= kM; rows -= kM, at.row += kM, x += kM * kDepth, ahead = 0) {
-    OneTile<kM, kColumns, kDepth>(p, at, x, kDepth, w, 0, ahead);
+              const Ahead& ahead) {
+  const size_t tiles = (p.rows + kRows - 1) / kRows;
+  for (; rows >= kM; rows -= kM, at.row += kM, x += kM * kDepth) {
+    OneTile<kM, kColumns, kDepth>(p, at, x, kDepth, w, 0, ahead.Share(at.row / kRows, tiles));
   }
   if constexpr (kM > 1) {
     if (rows > 0) DownRows<kM - 1>(p, at, rows, x, w, ahead);
   }
 }
 
-// Many rows of x: a panel of W is decoded once for all of them; a block of x stays in the L1 cache
-// while the panel passes by from the L2 cache. next: bytes to the panel that follows, 0 if none.
+// Many rows of x, a panel of W: a block of x stays in the L1 cache while the panel passes by from
+// the L2 cache, decoded once for all of them. What comes after the panel, up to `last`, is fetched
+// meanwhile.
 template <class Row>
-void Many(const Problem& p, size_t begin, size_t end, size_t next) {
+void Many(const Problem& p, size_t begin, size_t end, size_t last) {
   HWY_ALIGN float panel[kPanel * kDepth];
   HWY_ALIGN float block[kBlock * kDepth];
   const DF df;
@@ -181,13 +203,7 @@ void Many(const Problem& p, size_t begin, size_t end, size_t next) {
   const bool x_as_it_is = p.x_stride == kDepth;
   for (size_t k = 0; k < columns; k += kDepth) {
     const size_t depth = std::min(kDepth, columns - k);
-    for (size_t n = begin; !as_it_is && n < end; ++n) {
-      Row from;
-      from.Begin(p.weights, n);
-      float* to = panel + (n - begin) * kDepth;
-      ForVectors(depth, [&](size_t i, auto some)
-                            HWY_ATTR { hn::Store(from.Load(k + i, some), df, to + i); });
-    }
+    const bool goes_on = k + kDepth < columns;  // the next part is of the same rows
     for (size_t row = 0; row < p.rows; row += kBlock) {
       const size_t rows = std::min(kBlock, p.rows - row);
       const float* x = p.x + row * p.x_stride + k;
@@ -196,7 +212,6 @@ void Many(const Problem& p, size_t begin, size_t end, size_t next) {
           hn::Store(LoadSome(x + m * p.x_stride + i, some), df, block + m * kDepth + i);
         });
       }
-      const size_t ahead = as_it_is && row == 0 ? next : 0;
       for (size_t column = begin; column < end; column += kColumns) {
         const size_t count = std::min(kColumns, end - column);
         FloatRow w[kColumns];
@@ -205,45 +220,54 @@ void Many(const Problem& p, size_t begin, size_t end, size_t next) {
           if (as_it_is) {
             w[n].Begin(p.weights, at);
           } else {
-            w[n].data = panel + (at - begin) * kDepth;
+            float* to = panel + (at - begin) * kDepth;
+            w[n].data = to;
+            if (row > 0) continue;
+            Row from;
+            from.Begin(p.weights, at);
+            ForVectors(depth, [&](size_t i, auto some)
+                                  HWY_ATTR { hn::Store(from.Load(k + i, some), df, to + i); });
           }
         }
-        DownRows<kRows>(p, {row, column, count, k, depth}, rows, x_as_it_is ? x : block, w, ahead);
+        const size_t next = goes_on ? column : column + kPanel;
+        DownRows<kRows>(
+            p, {row, column, count, k, depth}, rows, x_as_it_is ? x : block, w,
+            next < last ? Ahead::Of(p.weights, next, kColumns, goes_on ? k + kDepth : 0) : Ahead());
       }
     }
   }
 }
 
 template <class Row>
-void Range(const Problem& p, size_t begin, size_t end) {
+void Range(const Problem& p, size_t begin, size_t end, size_t last) {
   switch (p.rows) {
     case 1:
-      return Few<1, 8, Row>(p, begin, end);
+      return Few<1, 8, Row>(p, begin, end, last);
     case 2:
-      return Few<2, 4, Row>(p, begin, end);
+      return Few<2, 4, Row>(p, begin, end, last);
     case 3:
-      return Few<3, 4, Row>(p, begin, end);
+      return Few<3, 4, Row>(p, begin, end, last);
 #if HWY_TARGET <= HWY_AVX3
     case 4:
-      return Few<4, 4, Row>(p, begin, end);
+      return Few<4, 4, Row>(p, begin, end, last);
     case 5:
-      return Few<5, 4, Row>(p, begin, end);
+      return Few<5, 4, Row>(p, begin, end, last);
     case 6:
-      return Few<6, 4, Row>(p, begin, end);
+      return Few<6, 4, Row>(p, begin, end, last);
 #endif
     default:
       break;
   }
-  const size_t panel_bytes =
-      kPanel * static_cast<size_t>(WeightRowBytes(p.weights.type, p.weights.columns));
   for (size_t n = begin; n < end; n += kPanel) {
-    Many<Row>(p, n, std::min(n + kPanel, end), n + 2 * kPanel <= end ? panel_bytes : 0);
+    Many<Row>(p, n, std::min(n + kPanel, end), last);
   }
 }
 
-void MultiplyFloatRange(const Problem& p, size_t begin, size_t end) {
-  p.weights.type == WeightType::kFloat32 ? Range<FloatRow>(p, begin, end)
-                                         : Range<BFloat16Row>(p, begin, end);
+size_t FloatPanelHere() { return kPanel; }
+
+void MultiplyFloatRange(const Problem& p, size_t begin, size_t end, size_t last) {
+  p.weights.type == WeightType::kFloat32 ? Range<FloatRow>(p, begin, end, last)
+                                         : Range<BFloat16Row>(p, begin, end, last);
 }
 
 template <class Row>
@@ -267,11 +291,14 @@ HWY_AFTER_NAMESPACE();
 namespace cosformer {
 
 HWY_EXPORT(MultiplyFloatRange);
+HWY_EXPORT(FloatPanelHere);
 HWY_EXPORT(ReadFloatRow);
 
-void MultiplyFloats(const Problem& p, size_t begin, size_t end) {
-  HWY_DYNAMIC_DISPATCH(MultiplyFloatRange)(p, begin, end);
+void MultiplyFloats(const Problem& p, size_t begin, size_t end, size_t last) {
+  HWY_DYNAMIC_DISPATCH(MultiplyFloatRange)(p, begin, end, last);
 }
+
+size_t FloatPanel() { return HWY_DYNAMIC_DISPATCH(FloatPanelHere)(); }
 
 void ReadFloats(const Weights& weights, size_t row, float* to) {
   HWY_DYNAMIC_DISPATCH(ReadFloatRow)(weights, row, to);

@@ -230,12 +230,12 @@ void One(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
 
 // kM rows of x: W is read once, and widened in passing.
 template <size_t kM, size_t kN, class Row>
-void Few(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
+void Few(const Problem& p, const RoundedRows& rows, size_t begin, size_t end, size_t last) {
   const auto columns = static_cast<size_t>(p.weights.columns);
   const size_t next = kN * static_cast<size_t>(WeightRowBytes(p.weights.type, p.weights.columns));
   for (size_t column = begin; column < end; column += kN) {
     const size_t count = std::min(kN, end - column);
-    const size_t ahead = column + kN < end ? next : 0;
+    const size_t ahead = column + kN < last ? next : 0;
     Row w[kN];
     for (size_t n = 0; n < kN; ++n) w[n].Begin(p.weights, column + std::min(n, count - 1));
     for (size_t k = 0; k < columns; k += kDepth) {
@@ -297,18 +297,18 @@ void Many(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
 }
 
 template <class Row>
-void Range(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
+void Range(const Problem& p, const RoundedRows& rows, size_t begin, size_t end, size_t last) {
   switch (p.rows) {
     case 1:
       if constexpr (std::is_same_v<Row, Int8Row>) {
         return One<Row>(p, rows, begin, end);
       } else {
-        return Few<1, 8, Row>(p, rows, begin, end);
+        return Few<1, 8, Row>(p, rows, begin, end, last);
       }
     case 2:
-      return Few<2, kColumns, Row>(p, rows, begin, end);
+      return Few<2, kColumns, Row>(p, rows, begin, end, last);
     case 3:
-      return Few<3, kColumns, Row>(p, rows, begin, end);
+      return Few<3, kColumns, Row>(p, rows, begin, end, last);
     default:
       break;
   }
@@ -317,9 +317,12 @@ void Range(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) 
   }
 }
 
-void MultiplyIntegerRange(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
-  p.weights.type == WeightType::kInt8 ? Range<Int8Row>(p, rows, begin, end)
-                                      : Range<Int4Row>(p, rows, begin, end);
+size_t IntegerPanelHere() { return kPanel; }
+
+void MultiplyIntegerRange(const Problem& p, const RoundedRows& rows, size_t begin, size_t end,
+                          size_t last) {
+  p.weights.type == WeightType::kInt8 ? Range<Int8Row>(p, rows, begin, end, last)
+                                      : Range<Int4Row>(p, rows, begin, end, last);
 }
 
 // One part of a row.
@@ -383,12 +386,16 @@ HWY_AFTER_NAMESPACE();
 namespace cosformer {
 
 HWY_EXPORT(MultiplyIntegerRange);
+HWY_EXPORT(IntegerPanelHere);
 HWY_EXPORT(RoundRowRange);
 HWY_EXPORT(ReadIntegerRow);
 
-void MultiplyIntegers(const Problem& p, const RoundedRows& x, size_t begin, size_t end) {
-  HWY_DYNAMIC_DISPATCH(MultiplyIntegerRange)(p, x, begin, end);
+void MultiplyIntegers(const Problem& p, const RoundedRows& x, size_t begin, size_t end,
+                      size_t last) {
+  HWY_DYNAMIC_DISPATCH(MultiplyIntegerRange)(p, x, begin, end, last);
 }
+
+size_t IntegerPanel() { return HWY_DYNAMIC_DISPATCH(IntegerPanelHere)(); }
 
 void RoundRows(const Problem& p, size_t begin, size_t end, int16_t* q, float* scales) {
   HWY_DYNAMIC_DISPATCH(RoundRowRange)(p, begin, end, q, scales);

@@ -32,9 +32,15 @@ struct RoundedRows {
 // Writes rows begin to end - 1 of p.x to q and scales, laid out as above.
 void RoundRows(const Problem& p, size_t begin, size_t end, int16_t* q, float* scales);
 
-// Columns begin to end - 1 of y.
-void MultiplyFloats(const Problem& p, size_t begin, size_t end);
-void MultiplyIntegers(const Problem& p, const RoundedRows& x, size_t begin, size_t end);
+// Columns begin to end - 1 of y. Those after them up to last - 1 will probably follow, and are
+// fetched.
+void MultiplyFloats(const Problem& p, size_t begin, size_t end, size_t last);
+void MultiplyIntegers(const Problem& p, const RoundedRows& x, size_t begin, size_t end,
+                      size_t last);
+
+// Columns that are best multiplied at a time.
+size_t FloatPanel();
+size_t IntegerPanel();
 
 // Row `row` as numbers.
 void ReadFloats(const Weights& weights, size_t row, float* to);

@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cassert>
 #include <cmath>
@@ -64,22 +65,44 @@ class Scratch {
   std::vector<float> scales_;
 };
 
-// Calls body(own, team) on each of `threads` threads, own = 0 to team - 1.
-template <class Body>
-void OnThreads(int threads, const Body& body) {
-#pragma omp parallel num_threads(threads) if (threads > 1)
-  body(static_cast<size_t>(omp_get_thread_num()), static_cast<size_t>(omp_get_num_threads()));
-}
+// The columns of y that a thread begins with. Cores are not alike, nor are they alone: who is done
+// takes pieces of what others have left.
+struct alignas(64) Share {
+  std::atomic<size_t> next = 0;
+  size_t end = 0;
+};
 
-// Calls body(begin, end) with this thread's columns of y: whole tiles, so that no row of W is read
-// twice.
-template <class Body>
-void OwnColumns(const Problem& p, size_t own, size_t team, const Body& body) {
+// Calls begin(own, team) and then, until none is left, body(begin, end, last) with a piece of the
+// columns of y on each of `threads` threads. last: where the share ends that the piece is from.
+template <class Begin, class Body>
+void OnThreads(const Problem& p, int threads, size_t piece, const Begin& begin, const Body& body) {
   const auto columns = static_cast<size_t>(p.weights.rows);
+  const auto team = static_cast<size_t>(threads);
+  if (team == 1) {
+    begin(0, 1);
+    for (size_t n = 0; n < columns; n += piece) body(n, std::min(n + piece, columns), columns);
+    return;
+  }
+  // Whole tiles, so that no row of W is read twice.
   const size_t tiles = (columns + 7) / 8;
-  const size_t begin = tiles * own / team * 8;
-  const size_t end = std::min(tiles * (own + 1) / team * 8, columns);
-  if (begin < end) body(begin, end);
+  std::vector<Share> shares(team);
+  for (size_t t = 0; t < team; ++t) {
+    shares[t].next = tiles * t / team * 8;
+    shares[t].end = std::min(tiles * (t + 1) / team * 8, columns);
+  }
+#pragma omp parallel num_threads(threads)
+  {
+    const auto own = static_cast<size_t>(omp_get_thread_num());
+    begin(own, static_cast<size_t>(omp_get_num_threads()));
+    for (size_t t = 0; t < team; ++t) {
+      Share& share = shares[(own + t) % team];
+      while (true) {
+        const size_t n = share.next.fetch_add(piece, std::memory_order_relaxed);
+        if (n >= share.end) break;
+        body(n, std::min(n + piece, share.end), share.end);
+      }
+    }
+  }
 }
 
 void MultiplyWithIntegers(const Problem& p, int threads) {
@@ -89,15 +112,16 @@ void MultiplyWithIntegers(const Problem& p, int threads) {
   float* scales = scratch.scales();
   const bool shared = p.rows >= kRowsForThreads;
   if (!shared) RoundRows(p, 0, p.rows, q, scales);
-  OnThreads(threads, [&](size_t own, size_t team) {
-    if (shared) {
-      RoundRows(p, p.rows * own / team, p.rows * (own + 1) / team, q, scales);
+  OnThreads(
+      p, threads, IntegerPanel(),
+      [&](size_t own, size_t team) {
+        if (!shared) return;
+        RoundRows(p, p.rows * own / team, p.rows * (own + 1) / team, q, scales);
 #pragma omp barrier
-    }
-    OwnColumns(p, own, team, [&](size_t begin, size_t end) {
-      MultiplyIntegers(p, {q, scales}, begin, end);
-    });
-  });
+      },
+      [&](size_t begin, size_t end, size_t last) {
+        MultiplyIntegers(p, {q, scales}, begin, end, last);
+      });
 }
 
 }  // namespace
@@ -114,9 +138,9 @@ void Multiply(const float* x, int64_t x_stride, int64_t rows, const Weights& wei
                     static_cast<double>(rows);
   threads = static_cast<int>(std::clamp(work / 200000, 1.0, static_cast<double>(threads)));
   if (WeightGroup(weights.type) == 1) {
-    OnThreads(threads, [&](size_t own, size_t team) {
-      OwnColumns(p, own, team, [&](size_t begin, size_t end) { MultiplyFloats(p, begin, end); });
-    });
+    OnThreads(
+        p, threads, FloatPanel(), [](size_t, size_t) {},
+        [&](size_t begin, size_t end, size_t last) { MultiplyFloats(p, begin, end, last); });
     return;
   }
   for (size_t left = p.rows; left > 0; left -= p.rows) {
