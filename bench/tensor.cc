@@ -9,20 +9,15 @@
 #include <new>
 #include <numbers>
 
+#include "kernels/hash.h"
+
 namespace cosformer::bench {
 namespace {
 
-// SplitMix64: a counter in, well-mixed bits out, so that threads can fill parts in any order.
-uint64_t Mix(uint64_t x) {
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
-
-// The sum of four uniform numbers: normal enough for timings, at a tenth of the price.
+// The sum of four uniform numbers: normal enough for timings, at a tenth of the price. A counter is
+// mixed, so that threads can fill parts in any order.
 float RandomAt(uint64_t seed, int64_t index) {
-  const uint64_t bits = Mix(Mix(seed) + static_cast<uint64_t>(index));
+  const uint64_t bits = MixNext(MixNext(seed) + static_cast<uint64_t>(index));
   const uint64_t sum =
       (bits & 0xFFFF) + (bits >> 16 & 0xFFFF) + (bits >> 32 & 0xFFFF) + (bits >> 48);
   // Each of the four has variance 1/12 after division by 2^16.

@@ -126,7 +126,10 @@ void CheckView(const char* name, const ConstView& view) {
 }
 
 void CheckThreads(int threads) {
-  if (threads < 0) Fail("attention: threads is ", threads, "; it must be 0 (all) or more");
+  constexpr int kMost = 1024;  // beyond what any machine has, OpenMP ends the program
+  if (threads < 0 || threads > kMost) {
+    Fail("attention: threads is ", threads, "; it must be from 0 (all) to ", kMost);
+  }
 }
 
 void CheckScale(float scale) {

@@ -14,6 +14,7 @@
 #include "cli/text_input.h"
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
+#include "formats/json.h"
 #include "formats/tokenizer.h"
 #include "report/distance.h"
 #include "report/files.h"
@@ -110,6 +111,7 @@ void Run(const Arguments& arguments) {
                                        head < 0 ? "mean of the heads" : "head " + arguments.head);
   for (const std::string& path : arguments.models) {
     runtime::LoadOptions options;
+    CheckThreads(arguments.threads);
     options.threads = arguments.threads;
     const runtime::Model model = runtime::Model::Load(path, options);
     CheckText(model, text, "the text");
@@ -134,7 +136,7 @@ void Run(const Arguments& arguments) {
     }
     panel.series.push_back(std::move(series));
     nlohmann::json weights = nlohmann::json::array();
-    for (int64_t i = 0; i < map.rows; ++i) {
+    for (int64_t i = 0; !arguments.json.empty() && i < map.rows; ++i) {
       nlohmann::json row = nlohmann::json::array();
       for (int64_t j = 0; j < map.columns; ++j) {
         const float x = map.values[static_cast<size_t>(i * map.columns + j)];
@@ -163,7 +165,7 @@ void Run(const Arguments& arguments) {
     report::WriteFile(arguments.distance, RenderSvg(curves));
     said += fmt::format("{}: the mean weight against the distance\n", arguments.distance);
   }
-  PrintResults(said, json.dump() + "\n", arguments.json);
+  PrintResults(said, arguments.json.empty() ? "" : JsonText(json) + "\n", arguments.json);
 }
 
 }  // namespace

@@ -110,16 +110,17 @@ class Conversation {
     stats_.seconds = report::SecondsSince(start);
     std::fputs("\n", stdout);
     std::fflush(stdout);
-    if (result.reason == runtime::StopReason::kLimit) {
+    const bool room = HasRoom(session_);
+    if (room) session_.Feed(result.tokens.back());
+    turns_.push_back(session_);
+    // Linear layers make them cheap; still they are not to pile up.
+    if (turns_.size() > kTurns) turns_.erase(turns_.begin() + 1);
+    if (!room) {
       throw Error(
           fmt::format("the conversation is as long as the model can read ({} tokens); "
                       "/undo or /reset, or begin with --endless",
                       session_.position()));
     }
-    session_.Feed(result.tokens.back());
-    turns_.push_back(session_);
-    // Linear layers make them cheap; still they are not to pile up.
-    if (turns_.size() > kTurns) turns_.erase(turns_.begin() + 1);
   }
 
   static constexpr size_t kTurns = 32;  // that can be taken back

@@ -13,9 +13,11 @@
 #include "cli/data_options.h"
 #include "cli/output.h"
 #include "cosformer/error.h"
+#include "data/batches.h"
 #include "data/listops.h"
 #include "data/pathfinder.h"
 #include "data/statistics.h"
+#include "formats/json.h"
 #include "report/meter.h"
 #include "report/units.h"
 
@@ -108,8 +110,7 @@ void Show(const ShowArguments& arguments) {
   for (const Split split : data::kSplits) {
     const auto& set = data.Get(split);
     if (!set) continue;
-    const SetStatistics figures =
-        StatisticsOf(*set, static_cast<int64_t>(data.labels.size()), length);
+    const SetStatistics figures = StatisticsOf(*set, static_cast<int64_t>(data.labels.size()));
     json& row = object["splits"][std::string(Name(split))] = {{"examples", figures.examples},
                                                               {"tokens", figures.tokens},
                                                               {"bytes", figures.bytes},
@@ -119,14 +120,23 @@ void Show(const ShowArguments& arguments) {
                     report::FormatInteger(figures.tokens),
                     report::FormatBytes(static_cast<double>(figures.bytes)));
     if (!task.stream) {
-      row["length"] = {{"least", figures.shortest}, {"median", figures.median},
-                       {"mean", figures.mean},      {"share_95", figures.most},
-                       {"most", figures.longest},   {"longer_than", length},
-                       {"longer", figures.cut}};
+      data::BatchOptions batch;
+      batch.objective = task.objective;
+      batch.special = data.tokenizer.special();
+      batch.length = length;
+      batch.images = task.image.height > 0;
+      const int64_t cut = data::Batches(*set, batch).CountCut();
+      row["length"] = {{"least", figures.shortest},
+                       {"median", figures.median},
+                       {"mean", figures.mean},
+                       {"share_95", figures.most},
+                       {"most", figures.longest},
+                       {"longer_than", length},
+                       {"longer", cut}};
       table += fmt::format("   {}, {}, {:.0f}, {}, {}", figures.shortest, figures.median,
                            figures.mean, figures.most, figures.longest);
-      if (figures.cut > 0) {
-        table += fmt::format("; {} are longer than {}", report::FormatInteger(figures.cut), length);
+      if (cut > 0) {
+        table += fmt::format("; {} are cut to {}", report::FormatInteger(cut), length);
       }
     }
     table += "\n";
@@ -158,8 +168,7 @@ void Show(const ShowArguments& arguments) {
     table += Samples(task, data, *data.Get(split), arguments.samples);
     break;
   }
-  PrintResults(table, object.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
-               arguments.json);
+  PrintResults(table, JsonText(object, 2) + "\n", arguments.json);
 }
 
 void AddShow(CLI::App& parent) {

@@ -17,6 +17,7 @@
 #include "cli/recipe.h"
 #include "cosformer/error.h"
 #include "data/ngrams.h"
+#include "formats/json.h"
 #include "formats/task_card.h"
 #include "model/model_files.h"
 #include "report/meter.h"
@@ -136,6 +137,14 @@ Loaded Load(const Arguments& arguments) {
           fmt::format("\"{}\" is a model, not a run: say on what to evaluate it, as in "
                       "cosformer eval {} PATH",
                       arguments.model, arguments.model));
+    }
+    for (const std::string* column :
+         {&arguments.text_column, &arguments.pair_column, &arguments.label_column}) {
+      if (!column->empty()) {
+        throw Error(fmt::format(
+            "column \"{}\" is of another table than the run's own: give its PATH as well",
+            *column));
+      }
     }
     data = DataOf(arguments.model);
   } else {
@@ -279,7 +288,12 @@ void Run(const Arguments& arguments) {
     throw Error(
         "--tokens takes 0 or more, and --context carried reads the whole text: leave it out");
   }
+  if (arguments.stride < 0) {
+    throw Error(fmt::format("--stride is {}; give 1 or more, or 0 for half of the length",
+                            arguments.stride));
+  }
   CheckJsonOutput(arguments.json);
+  CheckThreads(arguments.threads);
   SetThreads(arguments.threads);
   Loaded loaded = Load(arguments);
   ModelImpl& model = *loaded.model;
@@ -335,8 +349,7 @@ void Run(const Arguments& arguments) {
     object["sample"] = before + text;
     table += fmt::format("\n{}{}\n", before, text);
   }
-  PrintResults(table, object.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
-               arguments.json);
+  PrintResults(table, JsonText(object, 2) + "\n", arguments.json);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "cli/generate_options.h"
 #include "cli/output.h"
 #include "cli/text_input.h"
+#include "formats/json.h"
 #include "formats/tokenizer.h"
 #include "formats/utf8.h"
 #include "report/clock.h"
@@ -149,9 +150,7 @@ void FillBlanks(const runtime::Model& model, const std::string& prompt,
   filled += rest;
   json["text"] = filled;
   // A token may be half a character.
-  PrintResults(filled + "\n\n" + table,
-               json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
-               arguments.json);
+  PrintResults(filled + "\n\n" + table, JsonText(json, 2) + "\n", arguments.json);
 }
 
 void SearchBeams(const runtime::Session& session, const GenerateArguments& arguments,
@@ -172,7 +171,7 @@ void SearchBeams(const runtime::Session& session, const GenerateArguments& argum
                              {"score", beam.score},
                              {"ended", beam.ended}});
   }
-  PrintResults(table, json.dump(2) + "\n", arguments.json);
+  PrintResults(table, JsonText(json, 2) + "\n", arguments.json);
 }
 
 nlohmann::json ToJson(const runtime::Model& model, const runtime::Generated& result,
@@ -206,13 +205,28 @@ nlohmann::json ToJson(const runtime::Model& model, const runtime::Generated& res
   return json;
 }
 
+// What a way of writing has no use for is refused, not ignored.
+void CheckTogether(const GenerateArguments& arguments, const CLI::App& command) {
+  const auto refuse = [&](const char* way, std::initializer_list<const char*> options) {
+    for (const char* option : options) {
+      if (command.get_option(option)->count() > 0) {
+        throw Error(fmt::format("{} does not go with {}: leave one of them out", way, option));
+      }
+    }
+  };
+  if (arguments.beams > 0) {
+    refuse("--beams", {"--chat", "--stats", "--save-session", "--likeliest", "--stop", "--bias",
+                       "--seed", "--temperature", "--top-k", "--top-p", "--min-p",
+                       "--repetition-penalty", "--repetition-window"});
+  }
+  if (arguments.chat) refuse("--chat", {"--file", "--json", "--echo", "--likeliest"});
+}
+
 // Returns the signal that stopped it, or 0.
 int Run(GenerateArguments& arguments) {
   CheckJsonOutput(arguments.json);
+  CheckThreads(arguments.threads);
   if (!arguments.save_session.empty()) report::CheckWritable(arguments.save_session);
-  if (arguments.beams > 0 && (arguments.chat || arguments.stats)) {
-    throw Error("--beams goes with neither --chat nor --stats");
-  }
   arguments.options.sampling.logit_bias = BiasOf(arguments.bias);
   arguments.options.sampling.seed = arguments.seed.value_or(std::random_device()());
   arguments.options.stop_at_end = !arguments.ignore_end;
@@ -275,7 +289,7 @@ int Run(GenerateArguments& arguments) {
   std::fflush(out);
   if (!arguments.save_session.empty()) {
     // All of the text, so that it can be gone on with.
-    if (result.reason != runtime::StopReason::kLimit) session.Feed(result.tokens.back());
+    if (HasRoom(session)) session.Feed(result.tokens.back());
     session.Save(arguments.save_session);
   }
   if (arguments.stats) {
@@ -290,7 +304,7 @@ int Run(GenerateArguments& arguments) {
                    : "; --endless goes on");
   }
   if (!arguments.json.empty()) {
-    const std::string text = ToJson(model, result, arguments, stats, likeliest).dump(2) + "\n";
+    const std::string text = JsonText(ToJson(model, result, arguments, stats, likeliest), 2) + "\n";
     if (json_out) {
       std::fputs(text.c_str(), stdout);
     } else {
@@ -323,6 +337,11 @@ void FeedWithProgress(runtime::Session& session, std::span<const int32_t> tokens
     }
   }
   progress.Clear();
+}
+
+bool HasRoom(const runtime::Session& session) {
+  const std::optional<int64_t> most = session.model().max_tokens();
+  return !most || session.position() < *most;
 }
 
 std::string DescribeStats(const runtime::Session& session, const GenerateStats& stats) {
@@ -418,7 +437,8 @@ void AddGenerate(CLI::App& app, int& code) {
   command->add_option("--threads", arguments->threads, "Threads; 0: all cores");
   command->add_flag("--stats", arguments->stats, "Tokens a second and memory, on stderr");
   AddJsonOption(*command, arguments->json);
-  command->callback([arguments, &code] {
+  command->callback([arguments, command, &code] {
+    CheckTogether(*arguments, *command);
     const int signal = Run(*arguments);
     code = signal != 0 ? 128 + signal : 0;
   });

@@ -52,6 +52,9 @@ int Chat(const runtime::Model& model, runtime::Session& session, const GenerateA
 // Reads tokens with a line of progress, where it takes long.
 void FeedWithProgress(runtime::Session& session, std::span<const int32_t> tokens);
 
+// Whether the session can be fed another token.
+bool HasRoom(const runtime::Session& session);
+
 std::string DescribeStats(const runtime::Session& session, const GenerateStats& stats);
 
 }  // namespace cosformer::cli

@@ -15,6 +15,7 @@
 #include "cli/table.h"
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
+#include "formats/json.h"
 #include "formats/safetensors_types.h"
 #include "report/units.h"
 #include "runtime/session_file.h"
@@ -389,8 +390,7 @@ void RunInspect(const InspectArguments& arguments) {
   if (!arguments.model.empty() && !session) {
     throw Error("--model says which model a session is held against, and no session was given");
   }
-  PrintResults(text, all.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
-               arguments.json);
+  PrintResults(text, JsonText(all, 2) + "\n", arguments.json);
 }
 
 }  // namespace

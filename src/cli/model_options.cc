@@ -144,9 +144,10 @@ ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& d
   }
   const bool based = !object.empty();
   for (const Key& key : keys_) {
-    // Nothing and zero stand for what follows from the rest.
+    // Nothing and zero of a count stand for what follows from the rest.
     const json value = key.value();
-    if ((based && key.option->count() == 0) || value == json(0) || value == json("")) continue;
+    const bool open = value == json("") || (value.is_number_integer() && value == json(0));
+    if ((based && key.option->count() == 0) || open) continue;
     object[key.name] = value;
   }
   if (!based && !object.contains("positions")) {

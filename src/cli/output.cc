@@ -29,12 +29,16 @@ void AddThreadsOption(CLI::App& app, int& threads) {
   app.add_option("--threads", threads, "Threads; 0: all cores");
 }
 
-void UseThreads(int threads) {
+void CheckThreads(int threads) {
   constexpr int kMost = 1024;  // beyond what any machine has, OpenMP ends the program
   if (threads < 0 || threads > kMost) {
     throw Error(
         fmt::format("--threads is {}; it takes 1 to {}, or 0 for all cores", threads, kMost));
   }
+}
+
+void UseThreads(int threads) {
+  CheckThreads(threads);
   if (threads > 0) omp_set_num_threads(threads);
 }
 

@@ -10,8 +10,9 @@ namespace cosformer::cli {
 void AddJsonOption(CLI::App& app, std::string& json);
 
 void AddThreadsOption(CLI::App& app, int& threads);
-// All that runs in parallel from now on takes so many; 0: as many as there are cores. Throws Error
-// for numbers that make no sense.
+// Throws Error for numbers that make no sense.
+void CheckThreads(int threads);
+// All that runs in parallel from now on takes so many, once checked; 0: as many as there are cores.
 void UseThreads(int threads);
 
 // Minutes of measuring must not end with the news that there was no place for the results.

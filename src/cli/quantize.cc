@@ -22,6 +22,7 @@
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
 #include "data/statistics.h"
+#include "formats/json.h"
 #include "formats/model_directory.h"
 #include "report/meter.h"
 #include "report/units.h"
@@ -372,8 +373,7 @@ void RunQuantize(const QuantizeArguments& arguments) {
         "both models.\n";
   }
   text += fmt::format("The model is in {}\n", place.string());
-  PrintResults(text, object.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
-               arguments.json);
+  PrintResults(text, JsonText(object, 2) + "\n", arguments.json);
 }
 
 }  // namespace

@@ -112,6 +112,9 @@ int64_t MemoryLimit(const std::string& memory) {
 }
 
 int Run(const Arguments& arguments) {
+  if (!arguments.json.empty() && (arguments.list || arguments.dry_run)) {
+    throw Error("--json is for results, and neither --list nor --dry-run has any: leave it out");
+  }
   if (arguments.list) {
     if (!arguments.name.empty()) throw Error("--list lists all experiments: leave the name out");
     PrintResults(ListText(), "", "");
@@ -132,7 +135,7 @@ int Run(const Arguments& arguments) {
                     asked.data));
   }
   if (!asked.data.empty()) asked.data = fs::canonical(asked.data).string();
-  UseThreads(asked.threads);  // which checks the number
+  CheckThreads(asked.threads);
   if (!arguments.memory.empty()) asked.memory = MemoryLimit(arguments.memory);
   reproduce::RunOptions options;
   options.budget =

@@ -19,6 +19,7 @@
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
 #include "data/statistics.h"
+#include "formats/json.h"
 #include "formats/model_directory.h"
 #include "formats/task_card.h"
 #include "formats/tokenizer.h"
@@ -332,9 +333,7 @@ void RunScore(const ScoreArguments& arguments) {
   const bool has_pair = arguments.has_pair || !arguments.pair_file.empty();
   const std::string pair =
       arguments.pair_file.empty() ? arguments.pair : ReadText(arguments.pair_file);
-  const auto dump = [](const json& object, int indent) {
-    return object.dump(indent, ' ', false, json::error_handler_t::replace) + "\n";
-  };
+  const auto dump = [](const json& object, int indent) { return JsonText(object, indent) + "\n"; };
   if (!arguments.lines) {
     const Scored scored = ScoreOne(model, text, has_pair ? &pair : nullptr, arguments, "the text");
     return PrintResults(scored.text, dump(scored.object, 2), arguments.json);

@@ -18,6 +18,7 @@
 #include "cli/recipe.h"
 #include "cosformer/error.h"
 #include "cosformer/torch.h"
+#include "formats/json.h"
 #include "formats/read_file.h"
 #include "model/model_files.h"
 #include "report/files.h"
@@ -114,7 +115,7 @@ void Check(const Arguments& arguments) {
     throw Error("--from and --config are both given; a model begins with one of them");
   }
   require(train.steps >= 0, "--steps", train.steps, "at least 1");
-  require(train.minutes >= 0, "--minutes", train.minutes, "more than 0");
+  require(train.minutes >= 0 && train.minutes < 1e9, "--minutes", train.minutes, "more than 0");
   require(train.epochs > 0 && train.epochs < 1e9, "--epochs", train.epochs, "more than 0");
   require(train.length >= 0, "--length", train.length, "at least 2 tokens");
   require(train.batch_tokens >= 1, "--batch-tokens", train.batch_tokens, "at least 1");
@@ -176,7 +177,7 @@ void PrintStart(const Arguments& arguments, const data::TaskData& data, ModelImp
     fmt::print(
         stderr,
         "it will read texts of up to {} tokens, where its learned positions end; --positions "
-        "none or sinusoidal have no end\n",
+        "rotary, sinusoidal or none have no end\n",
         report::FormatInteger(config.max_length));
   }
   try {
@@ -258,6 +259,21 @@ void TakeShapeOf(Arguments& arguments, CLI::App& app, const ModelOptions& model_
     fmt::print(stderr, "from {}: as it has them, not as the recipe: {}\n", arguments.model.from,
                fmt::join(left_out, ", "));
   }
+}
+
+// Of steps, minutes and epochs the first that is given counts; one that was typed stands above a
+// recipe's.
+void SettleLength(Arguments& arguments) {
+  const bool minutes = IsTyped(arguments, "--minutes");
+  if (IsTyped(arguments, "--steps") || !(minutes || IsTyped(arguments, "--epochs"))) return;
+  if (!arguments.resume.empty()) {
+    throw Error(fmt::format(
+        "--resume goes on to the steps that the run settled on; for more or fewer give --steps, "
+        "not {}",
+        minutes ? "--minutes" : "--epochs"));
+  }
+  arguments.train.steps = 0;
+  if (!minutes) arguments.train.minutes = 0;
 }
 
 // What a run that goes on does otherwise than it began.
@@ -351,7 +367,7 @@ void PrintSummary(const Arguments& arguments, const TrainSummary& summary, bool 
   if (summary.best || summary.signal == 0) {
     text += fmt::format("  model     {}\n", ModelPath(directory));
   }
-  PrintResults(text, json.dump(2) + "\n", arguments.json);
+  PrintResults(text, JsonText(json, 2) + "\n", arguments.json);
 }
 
 // Returns the signal that stopped it, or 0.
@@ -379,17 +395,20 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
                       arguments.resume));
     }
   }
+  SettleLength(arguments);
   if (resume) SayWhatChanged(arguments, app);
   if (!resume && !arguments.out.empty()) RequireNoRun(arguments.out);
   const bool begins_from = !arguments.model.from.empty() && !resume;
   // Where the recipe itself begins with a model, what else it says is meant for that.
   if (begins_from && IsTyped(arguments, "--from")) TakeShapeOf(arguments, app, model_options);
+  CheckThreads(arguments.threads);
   SetThreads(arguments.threads);
   const data::Task& task = data::FindTask(arguments.data.task);
   // A pre-trained model brings its tokenizer, unless the task has one whatever the text.
   if (!arguments.model.from.empty() && arguments.data.prepare.tokenizer.empty() &&
       task.FixedTokenizer() == nullptr) {
-    arguments.data.prepare.tokenizer = ModelDirectory(arguments.model.from).string();
+    arguments.data.prepare.tokenizer =
+        std::filesystem::absolute(ModelDirectory(arguments.model.from)).lexically_normal().string();
   }
   if (train.length == 0) train.length = task.description().length;
   const data::TaskData data = PrepareData(arguments.data);

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "cosformer/error.h"
-#include "data/random.h"
 #include "formats/text_pair.h"
+#include "kernels/random.h"
 
 namespace cosformer::data {
 namespace {
@@ -102,35 +102,27 @@ int64_t Batches::SpecialCount() const {
   return begin + (set_.info().parts == 2 ? 1 : 0);
 }
 
-int64_t Batches::LengthOf(int64_t example) const {
+int64_t Batches::WholeLengthOf(int64_t example) const {
   const int64_t first = set_.Length(example, 0);
   const int64_t second = set_.info().parts == 2 ? set_.Length(example, 1) : 0;
   switch (options_.objective) {
     case Objective::kClassify:
-      return std::min(options_.length, first + second + SpecialCount());
+      return first + second + SpecialCount();
     case Objective::kTranslate:
-      return std::min(options_.length, std::max(first, second + 1));
+      return std::max(first, second + 1);
     default:
-      return std::min(options_.length, std::max(first, second));
+      return std::max(first, second);
   }
 }
 
+int64_t Batches::LengthOf(int64_t example) const {
+  return std::min(options_.length, WholeLengthOf(example));
+}
+
 int64_t Batches::CountCut() const {
-  if (Windows()) return 0;
   int64_t cut = 0;
-  for (int64_t i = 0; i < set_.examples(); ++i) {
-    const int64_t first = set_.Length(i, 0);
-    const int64_t second = set_.info().parts == 2 ? set_.Length(i, 1) : 0;
-    switch (options_.objective) {
-      case Objective::kClassify:
-        cut += first + second + SpecialCount() > options_.length;
-        break;
-      case Objective::kTranslate:
-        cut += std::max(first, second + 1) > options_.length;
-        break;
-      default:
-        cut += std::max(first, second) > options_.length;
-    }
+  for (int64_t i = 0; !Windows() && i < set_.examples(); ++i) {
+    cut += WholeLengthOf(i) > options_.length;
   }
   return cut;
 }

@@ -75,7 +75,8 @@ class Batches {
   bool Windows() const;
   int64_t Stride() const;
   int64_t WindowLength(int64_t window, int64_t shift) const;
-  int64_t LengthOf(int64_t example) const;  // of its longer side, as it will stand in a batch
+  int64_t WholeLengthOf(int64_t example) const;  // of its longer side
+  int64_t LengthOf(int64_t example) const;       // as it will stand in a batch
   int64_t SpecialCount() const;
   void Order(Plan& plan) const;
   void Group(Plan& plan) const;

@@ -4,13 +4,14 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <exception>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <unordered_set>
 
 #include "cosformer/error.h"
+#include "kernels/hash.h"
+#include "kernels/parallel.h"
 #include "report/files.h"
 #include "report/units.h"
 
@@ -24,38 +25,21 @@ constexpr int64_t kLeastBlock = 64;
 // This many repeated examples in a row mean that hardly a new one is left.
 constexpr int64_t kMostRepeats = 10'000;
 
-// FNV-1a, and not std::hash, for sets that are the same with every library. Two different examples
-// of equal hash, 1 in 10^9 sets of 200,000, would cost one of them and nothing else.
-uint64_t Hash(std::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char byte : bytes) {
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
-  }
-  return hash;
-}
-
 struct Example {
   std::string bytes;
+  // Two different examples of equal hash, 1 in 10^9 sets of 200,000, would cost one of them and
+  // nothing else.
   uint64_t hash = 0;
 };
 
 // Examples first .. first + size - 1.
 void MakeBlock(const std::function<std::string(int64_t)>& make, int threads, int64_t first,
                std::vector<Example>& block) {
-  std::exception_ptr failure;
-  const int64_t size = static_cast<int64_t>(block.size());
-#pragma omp parallel for schedule(dynamic, 4) num_threads(threads) if (threads > 1)
-  for (int64_t i = 0; i < size; ++i) {
-    try {
-      Example& example = block[static_cast<size_t>(i)];
-      example.bytes = make(first + i);
-      example.hash = Hash(example.bytes);
-    } catch (...) {
-#pragma omp critical(cosformer_generated_set)
-      failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  ParallelFor(static_cast<int64_t>(block.size()), threads, [&](int64_t i) {
+    Example& example = block[static_cast<size_t>(i)];
+    example.bytes = make(first + i);
+    example.hash = Fnv1a().Add(example.bytes).value();
+  });
 }
 
 void MakeDirectory(const std::string& directory) {

@@ -1,15 +1,10 @@
 #include "data/line_sample.h"
 
 #include "formats/utf8.h"
+#include "kernels/hash.h"
 
 namespace cosformer::data {
 namespace {
-
-uint64_t Scramble(uint64_t value) {  // splitmix64's finaliser: one to one
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
-  return value ^ (value >> 31);
-}
 
 // With its place in the list, so that short lines take no more memory than long ones.
 size_t Cost(std::string_view line) { return line.size() + sizeof(LineSample::Line); }
@@ -30,7 +25,7 @@ void LineSample::Add(std::string_view text) {
 }
 
 void LineSample::AddLine(std::string_view line) {
-  const uint64_t rank = Scramble(++seen_);
+  const uint64_t rank = Mix(++seen_);
   if (rank > most_rank_) return;
   bytes_ += Cost(line);
   lines_.push_back({rank, std::string(line)});

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/generated_set.h"
-#include "data/random.h"
+#include "kernels/random.h"
 
 namespace cosformer::data {
 

@@ -22,8 +22,7 @@ void Loader::Run(Place place) {
     for (;; place = {place.epoch + 1, 0}) {
       const Batches::Plan plan = batches_.PlanOf(place.epoch);
       for (; place.batch < plan.batches(); ++place.batch) {
-        Loaded loaded{
-            batches_.Make(plan, place.batch), {place.epoch, place.batch + 1}, plan.batches()};
+        Loaded loaded{batches_.Make(plan, place.batch), {place.epoch, place.batch + 1}};
         if (loaded.next.batch == plan.batches()) loaded.next = {place.epoch + 1, 0};
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return stop_ || ready_.size() < kAhead; });

@@ -29,8 +29,7 @@ class Loader {
 
   struct Loaded {
     Batch batch;
-    Place next;      // the place after it
-    int64_t of = 0;  // batches in its epoch
+    Place next;  // the place after it
   };
   // Waits if there is none yet. What went wrong in making it is thrown here.
   Loaded Next();

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "cosformer/error.h"
-#include "data/random.h"
+#include "kernels/random.h"
 
 namespace cosformer::data {
 namespace {

@@ -19,6 +19,7 @@
 #include "data/tokenizer_training.h"
 #include "formats/json.h"
 #include "formats/option_reader.h"
+#include "kernels/parallel.h"
 #include "report/files.h"
 #include "report/units.h"
 
@@ -162,7 +163,7 @@ class Preparation {
       files_[split] = task_.Files(source_, split);
     }
     held_out_ = files_[Split::kValid].empty() && !files_[Split::kTrain].empty();
-    every_ = std::max<int64_t>(2, std::llround(1 / options_.held_out));
+    every_ = std::llround(std::clamp(1 / options_.held_out, 2.0, 1e15));
     for (const Split split : kSplits) {
       if (!Wants(split)) continue;
       if (Exists(split)) present_.push_back(split);
@@ -215,7 +216,8 @@ class Preparation {
     for (json& list : place["sources"]) {
       for (json& stamp : list) stamp = stamp[0];
     }
-    return (fs::path(cache) / fmt::format("{}-{}", task_.description().name, Digest(place.dump())))
+    return (fs::path(cache) /
+            fmt::format("{}-{}", task_.description().name, Digest(JsonText(place))))
         .string();
   }
 
@@ -224,7 +226,9 @@ class Preparation {
     if (!fs::exists(path)) return std::nullopt;
     try {
       const json found = ReadJsonFile(path);
-      if (!found.is_object() || found.value("made_from", json()) != wanted) return std::nullopt;
+      if (!found.is_object() || JsonText(found.value("made_from", json())) != JsonText(wanted)) {
+        return std::nullopt;
+      }
       return OpenPrepared(task_, directory);
     } catch (const Error&) {
       return std::nullopt;  // damaged: it can be made again, since its sources are at hand
@@ -295,6 +299,15 @@ class Preparation {
       throw Error(fmt::format("cannot make the directory \"{}\" for prepared data: {}", directory,
                               error.message()));
     }
+    for (const Split split : kSplits) {
+      const std::string path = TokensFile(directory, split);
+      if (fs::exists(path) && !Dataset::IsOne(path)) {
+        throw Error(
+            fmt::format("\"{}\" is in the way: it is no file of tokens, and would be overwritten; "
+                        "prepare in another directory",
+                        path));
+      }
+    }
     const std::string marker = (fs::path(directory) / kPrepared).string();
     fs::remove(marker, error);  // until all is there again
     const Tokenizer tokenizer = MakeTokenizer();
@@ -312,7 +325,7 @@ class Preparation {
                       {"labels", labels},
                       {"held_out", held_out_},
                       {"made_from", description}};
-    report::WriteFile(marker, object.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+    report::WriteFile(marker, JsonText(object, 1) + "\n");
     return OpenPrepared(task_, directory);
   }
 
@@ -343,8 +356,7 @@ class Preparation {
       std::vector<std::vector<int32_t>> tokens(round.size() * static_cast<size_t>(info.parts));
       std::vector<int64_t> words(round.size());
       const auto count = static_cast<int64_t>(round.size());
-#pragma omp parallel for schedule(dynamic, 1) num_threads(Threads())
-      for (int64_t i = 0; i < count; ++i) {
+      ParallelFor(count, Threads(), [&](int64_t i) {
         const RawExample& example = round[static_cast<size_t>(i)];
         const size_t text = static_cast<size_t>(i * info.parts);
         tokenizer.Encode(example.first, tokens[text]);
@@ -353,7 +365,7 @@ class Preparation {
           tokenizer.Encode(example.second, tokens[text + 1]);
           words[static_cast<size_t>(i)] += CountWords(example.second);
         }
-      }
+      });
       for (size_t i = 0; i < round.size(); ++i) {
         const RawExample& example = round[i];
         // A text ends where its file does.
@@ -437,6 +449,9 @@ class Preparation {
     const json sources = made_from != nullptr && made_from->is_object()
                              ? made_from->value("sources", json::object())
                              : json::object();
+    const Objective objective = task.description().objective;
+    const bool two = objective == Objective::kRetrieve || objective == Objective::kTranslate;
+    int64_t parts = two ? 2 : 0;  // 0: not known yet
     for (const Split split : kSplits) {
       const std::string tokens = TokensFile(directory, split);
       if (!sources.contains(std::string(Name(split)))) continue;
@@ -449,6 +464,19 @@ class Preparation {
             fmt::format("\"{}\" was made with another tokenizer than the one beside it; "
                         "prepare the data again",
                         tokens));
+      }
+      if (set.info().task != task.description().name ||
+          set.info().labelled != !data.labels.empty() || (parts > 0 && set.info().parts != parts)) {
+        throw Error(fmt::format(
+            "\"{}\" is of another task than what lies beside it; prepare the data again", tokens));
+      }
+      parts = set.info().parts;
+      for (int64_t i = 0; set.info().labelled && i < set.examples(); ++i) {
+        if (set.Label(i) < 0 || set.Label(i) >= static_cast<int64_t>(data.labels.size())) {
+          throw Error(
+              fmt::format("\"{}\" is damaged: it holds class {} of {}; prepare the data again",
+                          tokens, set.Label(i), data.labels.size()));
+        }
       }
       (split == Split::kTrain   ? data.train
        : split == Split::kValid ? data.valid
@@ -482,6 +510,39 @@ bool IsTokenizerKind(const std::string& tokenizer) {
   return tokenizer == "bytes" || tokenizer == "words" || tokenizer == "sentencepiece";
 }
 
+namespace {
+
+// What was settled when the data were prepared cannot be asked for again.
+void RequireAsPrepared(const TaskData& data, const Source& source, const PrepareOptions& options) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(
+        fmt::format("\"{}\" was prepared before, {}; leave that out, or give the text itself",
+                    source.data, what));
+  };
+  if (!options.directory.empty()) refuse("and is not prepared again elsewhere");
+  for (const std::string* split : {&source.train, &source.valid, &source.test}) {
+    if (!split->empty()) refuse(fmt::format("without \"{}\"", *split));
+  }
+  for (const std::string* column :
+       {&source.text_column, &source.pair_column, &source.label_column}) {
+    if (!column->empty()) refuse(fmt::format("and column \"{}\" is not in it", *column));
+  }
+  if (options.given_tokenizer || options.tokenizer.empty()) return;
+  const Tokenizer& own = data.tokenizer;
+  if (!IsTokenizerKind(options.tokenizer)) {
+    if (Tokenizer::Load(options.tokenizer).Fingerprint() != own.Fingerprint()) {
+      refuse(fmt::format("with another tokenizer than \"{}\"", options.tokenizer));
+    }
+  } else if (options.tokenizer != Name(own.kind())) {
+    refuse(fmt::format("with the tokenizer {}, not {}", Name(own.kind()), options.tokenizer));
+  } else if (options.tokenizer == "sentencepiece" && options.vocabulary > 0 &&
+             options.vocabulary != own.size()) {
+    refuse(fmt::format("with {} pieces, not {}", own.size(), options.vocabulary));
+  }
+}
+
+}  // namespace
+
 TaskData Prepare(const Task& task, const Source& source, const PrepareOptions& options,
                  const Notify& notify) {
   if (!source.data.empty() && fs::exists(fs::path(source.data) / kPrepared)) {
@@ -499,6 +560,7 @@ TaskData Prepare(const Task& task, const Source& source, const PrepareOptions& o
                       "examples themselves",
                       source.data));
     }
+    RequireAsPrepared(data, source, options);
     return data;
   }
   // Without its prepared.json, what was prepared would pass for text that is named train.tokens.

@@ -15,7 +15,7 @@ int64_t CountWords(std::string_view text) {
   return words;
 }
 
-SetStatistics StatisticsOf(const Dataset& set, int64_t classes, int64_t length) {
+SetStatistics StatisticsOf(const Dataset& set, int64_t classes) {
   SetStatistics result;
   result.examples = set.examples();
   result.tokens = set.tokens();
@@ -27,7 +27,6 @@ SetStatistics StatisticsOf(const Dataset& set, int64_t classes, int64_t length) 
     int64_t sum = 0;
     for (int64_t part = 0; part < set.info().parts; ++part) sum += set.Length(i, part);
     lengths.push_back(sum);
-    result.cut += sum > length;
   }
   std::sort(lengths.begin(), lengths.end());
   const auto at = [&](double share) {

@@ -17,11 +17,10 @@ struct SetStatistics {
   // Of an example, in tokens of all its texts.
   int64_t shortest = 0, median = 0, most = 0 /* 95 % are no longer */, longest = 0;
   double mean = 0;
-  int64_t cut = 0;               // examples longer than `length`
   std::vector<int64_t> classes;  // examples of each
   double majority = 0;           // share of the most frequent class; 0 without classes
 };
 
-SetStatistics StatisticsOf(const Dataset& set, int64_t classes, int64_t length);
+SetStatistics StatisticsOf(const Dataset& set, int64_t classes);
 
 }  // namespace cosformer::data

@@ -257,7 +257,7 @@ void WriteConfig(const std::string& path, const ModelConfig& config) {
   const json object = ToJson(validated);
   // Options are any JSON, and not all that a program can put there survives as text: NaN does not,
   // nor a string that is not UTF-8.
-  const std::string text = object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string text = JsonText(object, 2) + "\n";
   if (ParseJson(text, "the config") != object) {
     throw Error(fmt::format(
         "cannot write \"{}\": an attention's options hold a value that JSON has no form for, as "

@@ -8,6 +8,7 @@
 #include "cosformer/error.h"
 #include "formats/config.h"
 #include "formats/config_fields.h"
+#include "formats/json.h"
 #include "formats/option_reader.h"
 
 namespace cosformer {
@@ -53,8 +54,7 @@ void CheckSystem(const SystemConfig& system, const Checker& check, const std::st
                 DescribeJson(system.options));
   check.Require(!system.options.contains("system"),
                 "the options of {} hold \"system\", which is the key of its name", what);
-  const size_t bytes =
-      system.options.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).size();
+  const size_t bytes = JsonText(system.options).size();
   check.Require(bytes <= kMaxOptionBytes,
                 "the options of {} take {} bytes; expected at most {}: shorten them", what, bytes,
                 kMaxOptionBytes);

@@ -139,4 +139,8 @@ nlohmann::json ReadJsonFile(const std::string& path, size_t most_bytes) {
   return ParseJson(text, fmt::format("\"{}\"", path));
 }
 
+std::string JsonText(const nlohmann::json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace cosformer

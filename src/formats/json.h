@@ -19,4 +19,8 @@ inline constexpr size_t kMaxJsonFile = size_t{16} << 20;
 // JSON.
 nlohmann::json ReadJsonFile(const std::string& path, size_t most_bytes = kMaxJsonFile);
 
+// As text, in one line where indent is negative. Strings that are no UTF-8, as names of files need
+// not be, are written with replacement characters.
+std::string JsonText(const nlohmann::json& value, int indent = -1);
+
 }  // namespace cosformer

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cosformer/error.h"
+#include "formats/json.h"
 
 namespace cosformer {
 namespace {
@@ -83,8 +84,7 @@ std::string Nearest(std::string_view key, const std::vector<std::string>& known)
 }
 
 std::string Quoted(std::string_view text) {
-  std::string quoted =
-      json(text.substr(0, kMaxShown)).dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string quoted = JsonText(json(text.substr(0, kMaxShown)));
   if (text.size() > kMaxShown) quoted.insert(quoted.size() - 1, "...");
   return quoted;
 }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "cosformer/error.h"
+#include "formats/json.h"
 #include "formats/safetensors.h"
 #include "formats/safetensors_types.h"
 #include "report/files.h"
@@ -24,8 +25,7 @@ std::string Quoted(const std::string& text, const std::string& where) {
     return json(text).dump();
   } catch (const json::exception&) {
     throw Error(fmt::format("{}: the text {} is not UTF-8, which names and metadata have to be",
-                            where,
-                            json(text).dump(-1, ' ', false, json::error_handler_t::replace)));
+                            where, JsonText(json(text))));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "cosformer/error.h"
 #include "formats/json.h"
+#include "formats/model_directory.h"
 #include "formats/option_reader.h"
 #include "report/files.h"
 
@@ -17,7 +18,7 @@ using nlohmann::json;
 constexpr int64_t kFormat = 1;
 
 std::string PathIn(const std::string& directory) {
-  return (std::filesystem::path(directory) / "task.json").string();
+  return (std::filesystem::path(directory) / kTaskFile).string();
 }
 
 }  // namespace
@@ -26,8 +27,7 @@ void WriteTaskCard(const std::string& directory, const TaskCard& card) {
   json object{{"format", kFormat}, {"task", card.task}};
   if (!card.labels.empty()) object["labels"] = card.labels;
   if (card.pairs) object["pairs"] = true;
-  report::WriteFile(PathIn(directory),
-                    object.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  report::WriteFile(PathIn(directory), JsonText(object, 2) + "\n");
 }
 
 TaskCard ReadTaskCard(const std::string& directory) {

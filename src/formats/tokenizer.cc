@@ -15,6 +15,7 @@
 #include "formats/piece_tokens.h"
 #include "formats/read_file.h"
 #include "formats/word_tokens.h"
+#include "kernels/hash.h"
 #include "report/files.h"
 #include "report/units.h"
 
@@ -31,15 +32,6 @@ constexpr const char* kJsonFile = "tokenizer.json";
 constexpr size_t kMaxFile = size_t{256} << 20;
 
 constexpr std::string_view kNames[] = {"bytes", "words", "sentencepiece"};
-
-// 64-bit FNV-1a: the same on every machine and in every version.
-uint64_t Hash(std::string_view bytes) {
-  uint64_t hash = 0xCBF29CE484222325;
-  for (const char byte : bytes) {
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3;
-  }
-  return hash;
-}
 
 std::string FileContents(const ByteTokens&) {
   return fmt::format("{{\"format\": {}, \"kind\": \"bytes\"}}\n", kFormat);
@@ -87,7 +79,8 @@ struct Tokenizer::Impl {
   template <class Tokens>
   static Tokenizer Make(Tokens tokens) {
     auto impl = std::make_shared<Impl>(Impl{std::move(tokens), ""});
-    impl->fingerprint = fmt::format("{:016x}", Hash(FileContents(std::get<Tokens>(impl->tokens))));
+    impl->fingerprint =
+        fmt::format("{:016x}", Fnv1a().Add(FileContents(std::get<Tokens>(impl->tokens))).value());
     return Tokenizer(std::move(impl));
   }
 

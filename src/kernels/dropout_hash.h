@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/dropout.h"
+#include "kernels/hash.h"
 
 namespace cosformer {
 
@@ -20,17 +21,9 @@ constexpr uint32_t kDropoutMultiplier2 = 0xd35a2d97;
 // Keys of the 2^32 elements whose index has the high half `high`.
 struct DropoutKeys {
   DropoutKeys(uint64_t seed, int64_t high) {
-    const uint64_t mixed = Mix(Mix(seed) + static_cast<uint64_t>(high));
+    const uint64_t mixed = MixNext(MixNext(seed) + static_cast<uint64_t>(high));
     first = static_cast<uint32_t>(mixed);
     second = static_cast<uint32_t>(mixed >> 32);
-  }
-
-  // The finaliser of splitmix64, on a step of its Weyl sequence.
-  static uint64_t Mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
   }
 
   uint32_t first;

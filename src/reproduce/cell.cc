@@ -7,26 +7,15 @@
 #include <string_view>
 #include <utility>
 
+#include "kernels/hash.h"
+
 namespace cosformer::reproduce {
 namespace {
 
-// FNV-1a: settings are compared, not protected.
-class Hash {
- public:
-  // Each part with its length, so that words cannot run into each other.
-  void Add(std::string_view part) {
-    for (const char c : fmt::format("{}:", part.size())) Byte(c);
-    for (const char c : part) Byte(c);
-  }
-  uint64_t value() const { return value_; }
-
- private:
-  void Byte(char c) {
-    value_ ^= static_cast<unsigned char>(c);
-    value_ *= 0x100000001b3;
-  }
-  uint64_t value_ = 0xcbf29ce484222325;
-};
+// Each part with its length, so that words cannot run into each other.
+void AddPart(Fnv1a& hash, std::string_view part) {
+  hash.Add(fmt::format("{}:", part.size())).Add(part);
+}
 
 }  // namespace
 
@@ -36,16 +25,16 @@ bool IsTraining(const Cell& cell) {
 }
 
 std::string FingerprintOf(const Cell& cell) {
-  Hash hash;
+  Fnv1a hash;
   for (const File& file : cell.files) {
-    hash.Add(file.name);
-    hash.Add(file.contents);
+    AddPart(hash, file.name);
+    AddPart(hash, file.contents);
   }
   for (const Command& command : cell.commands) {
-    hash.Add(fmt::format("{} words", command.words.size()));
-    for (const std::string& word : command.words) hash.Add(word);
+    AddPart(hash, fmt::format("{} words", command.words.size()));
+    for (const std::string& word : command.words) AddPart(hash, word);
   }
-  hash.Add(fmt::format("{} bytes", cell.memory));
+  AddPart(hash, fmt::format("{} bytes", cell.memory));
   return fmt::format("{:016x}", hash.value());
 }
 

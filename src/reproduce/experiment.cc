@@ -95,7 +95,7 @@ Request Complete(const Experiment& experiment, Request request) {
                             fmt::join(experiment.tasks, ", ")));
   }
   for (const int64_t seed : request.seeds) {
-    if (seed < 0) throw Error(fmt::format("--seeds has {}; a seed is 0 or more", seed));
+    if (seed < 1) throw Error(fmt::format("--seeds has {}; a seed is 1 or more", seed));
   }
   for (const int64_t length : request.lengths) {
     if (length < 1) throw Error(fmt::format("--lengths has {}; a length is 1 or more", length));

@@ -27,7 +27,7 @@ void WriteLastRun(const std::string& out, const LastRun& last) {
                                        {"seeds", request.seeds},     {"lengths", request.lengths},
                                        {"scale", request.scale},     {"memory", request.memory},
                                        {"threads", request.threads}, {"by_time", request.by_time}};
-  report::WriteFile(PathIn(out), file.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  report::WriteFile(PathIn(out), JsonText(file, 2) + "\n");
 }
 
 std::optional<LastRun> ReadLastRun(const std::string& out) {

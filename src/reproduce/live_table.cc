@@ -44,6 +44,4 @@ void LiveTable::End(const Cell& cell, const std::string& sign, const std::string
                           report::FormatDuration(seconds), figure));
 }
 
-void LiveTable::Line(const std::string& line) { meter_.Line(line); }
-
 }  // namespace cosformer::reproduce

@@ -23,7 +23,6 @@ class LiveTable {
   void Show(const Cell& cell, double part, const std::string& text);
   // `figure` is what came out, as "perplexity 75.2"; of a failure it is the reason.
   void End(const Cell& cell, const std::string& sign, const std::string& figure, double seconds);
-  void Line(const std::string& line);
   void Clear() { meter_.Clear(); }
 
  private:

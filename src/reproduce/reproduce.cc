@@ -97,7 +97,6 @@ Outcome WriteReport(const Experiment& experiment, const Request& asked, const Ru
   report::WriteFile((out / "report.html").string(), ToHtml(report.document));
   report::WriteFile((out / "report.json").string(), report.json);
   Outcome outcome;
-  outcome.summary = report.summary;
   outcome.json = report.json;
   for (const std::string& sentence : report.summary) outcome.text += sentence + "\n";
   outcome.text +=

@@ -12,9 +12,8 @@ namespace cosformer::reproduce {
 
 struct Outcome {
   RunSummary run;
-  std::vector<std::string> summary;  // the report's sentences
-  std::string text;                  // for a person: the summary, and where the report is
-  std::string json;                  // for a script: also in report.json
+  std::string text;  // for a person: the summary, and where the report is
+  std::string json;  // for a script: also in report.json
   // Of a run that came to its end: a sentence with the reason, if none of the results that were
   // asked for is there.
   std::string failure = {};

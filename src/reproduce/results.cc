@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "cosformer/error.h"
+#include "formats/json.h"
 
 namespace cosformer::reproduce {
 namespace {
@@ -42,7 +43,7 @@ std::string LineOf(const Result& result) {
                                        {"machine", result.machine},
                                        {"started", result.started},
                                        {"finished", result.finished}};
-  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return JsonText(line) + "\n";
 }
 
 // What lines of earlier versions leave to compute.

@@ -123,15 +123,19 @@ class CellRun {
       throw Error(fmt::format("cannot make the directory \"{}\": {}", directory_.string(),
                               error.message()));
     }
+    if (job_.retried) ForgetFailure();
     const bool resumes =
         std::any_of(cell_.commands.begin(), cell_.commands.end(),
                     [&](const Command& command) { return Resumes(directory_, command); });
     for (const File& file : cell_.files) {
-      std::string contents =
-          Fill(file.contents, {options_.out, directory_.string(), TomlEscaped(options_.data)});
-      if (file.name == kRecipeFile && job_.share > 0 && IsTraining(cell_)) {
-        if (resumes) continue;  // it goes on for the time that it began with
-        contents += fmt::format("minutes = {}\n", MinutesOf(job_.share));
+      std::string contents = file.contents;
+      if (file.name == kRecipeFile) {
+        contents = Fill(contents, {TomlEscaped(options_.out), TomlEscaped(directory_.string()),
+                                   TomlEscaped(options_.data)});
+        if (job_.share > 0 && IsTraining(cell_)) {
+          if (resumes) continue;  // it goes on for the time that it began with
+          contents += fmt::format("minutes = {}\n", MinutesOf(job_.share));
+        }
       }
       report::WriteFile((directory_ / file.name).string(), contents);
     }
@@ -142,6 +146,20 @@ class CellRun {
       result_.seconds = begun["seconds"].get<double>();
     }
     NoteTime(0);
+  }
+
+  // What was done well stays. A training that failed would go on to fail in the same way; where all
+  // commands came to an end, it is what they wrote that was no result.
+  void ForgetFailure() {
+    std::error_code error;
+    for (const Command& command : cell_.commands) {
+      if (command.json.empty() || fs::exists(directory_ / command.json)) continue;
+      if (!command.run.empty()) fs::remove_all(directory_ / command.run, error);
+      return;
+    }
+    for (const Command& command : cell_.commands) {
+      if (!command.json.empty()) fs::remove(directory_ / command.json, error);
+    }
   }
 
   fs::path BegunPath() const { return directory_ / "begun.json"; }
@@ -334,6 +352,7 @@ std::vector<Job> JobsOf(const std::vector<Cell>& cells, const Results& results,
     Job job{&cell};
     job.changed = result == nullptr && results.Latest(cell.id) != nullptr;
     job.resumed = result == nullptr && fs::exists(directory);
+    job.retried = result != nullptr && result->state != State::kDone && !OutOfTime(*result);
     jobs.insert(jobs.begin(), job);
     wanted.insert(cell.needs.begin(), cell.needs.end());
   }

@@ -31,6 +31,7 @@ struct Job {
   double share = 0;      // of the budget, in seconds; 0: none
   bool changed = false;  // there is a result, but of other settings
   bool resumed = false;  // it was begun before
+  bool retried = false;  // it has a result, but failed or was refused
 };
 
 // The cells that have no result of these settings. Those that serve others are among them only if

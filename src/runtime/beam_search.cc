@@ -71,6 +71,11 @@ std::vector<Beam> BeamSearch(const Session& session, const BeamOptions& options)
     for (size_t i = 0; i < open.size(); ++i) {
       const auto row = std::span(logits).subspan(i * vocabulary, vocabulary);
       const double log_sum = LogSum(row);
+      if (!std::isfinite(log_sum)) {
+        throw Error(
+            "beam search: the model's prediction is no number; its weights are damaged, or its "
+            "training had diverged");
+      }
       std::vector<Candidate> own;
       for (size_t t = 0; t < vocabulary; ++t) {
         own.push_back({i, static_cast<int32_t>(t),
@@ -104,7 +109,7 @@ std::vector<Beam> BeamSearch(const Session& session, const BeamOptions& options)
     std::stable_sort(done.begin(), done.end(), better);
     if (done.size() > beams) done.resize(beams);
     // Probabilities only fall, so that with no penalty for length nothing open can catch up.
-    if (options.length_penalty == 0 && done.size() == beams &&
+    if (options.length_penalty == 0 && done.size() == beams && !open.empty() &&
         done.back().score >= open.front().beam.score) {
       open.clear();
     }

@@ -101,10 +101,6 @@ cosformer_status cosformer_model_load(const char* path, const cosformer_load_opt
     call.Need(path, "path");
     const auto given = call.Options(options, cosformer::capi::DefaultLoadOptions(),
                                     cosformer::capi::kFirstLoadOptions, "options");
-    if (given.threads < 0) {
-      throw cosformer::Error(fmt::format(
-          "cosformer_model_load: threads is {}; give 0, for all cores, or more", given.threads));
-    }
     return cosformer::runtime::Model::Load(path, {given.endless != 0, given.threads});
   });
 }

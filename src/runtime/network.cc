@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <exception>
 
+#include "kernels/parallel.h"
 #include "runtime/attend.h"
 
 namespace cosformer::runtime {
@@ -80,6 +80,11 @@ Network::Network(ModelConfig config, Parameters parameters, bool endless, int th
     : config_(std::move(config)),
       parameters_(std::move(parameters)),
       threads_(threads > 0 ? threads : omp_get_max_threads()) {
+  constexpr int kMostThreads = 1024;  // beyond what any machine has, OpenMP ends the program
+  if (threads < 0 || threads > kMostThreads) {
+    throw Error(
+        fmt::format("threads is {}; give 1 to {}, or 0 for all cores", threads, kMostThreads));
+  }
   CheckSupported(config_);
   for (size_t layer = 0; layer < config_.attention.size(); ++layer) {
     attention_.push_back(AttentionOf(config_, layer, endless));
@@ -253,17 +258,7 @@ void Network::RunPass(std::span<const Turn> turns, int64_t rows, Work& work, flo
       for (int64_t i = 0; i < count; ++i) attend(i, threads_);
       return true;
     }
-    std::exception_ptr failure;
-#pragma omp parallel for schedule(dynamic) num_threads(threads_)
-    for (int64_t i = 0; i < count; ++i) {
-      try {
-        attend(i, 1);
-      } catch (...) {
-#pragma omp critical
-        failure = std::current_exception();
-      }
-    }
-    if (failure) std::rethrow_exception(failure);
+    ParallelFor(count, threads_, [&](int64_t i) { attend(i, 1); });
     return true;
   });
   for (size_t s = 0; s < turns.size(); ++s) {

@@ -11,6 +11,10 @@
 #include <new>
 #include <random>
 #include <set>
+#include <string_view>
+
+#include "formats/safetensors_types.h"
+#include "kernels/hash.h"
 
 namespace cosformer::runtime {
 namespace {
@@ -103,25 +107,24 @@ class Fingerprint {
  public:
   explicit Fingerprint(const ModelConfig& config) {
     const std::string json = ToJson(config).dump();
-    Add(json.data(), json.size());
-  }
-  void Add(const void* data, size_t size) {
-    const auto* bytes = static_cast<const unsigned char*>(data);
-    for (size_t i = 0; i < size; ++i) hash_ = (hash_ ^ bytes[i]) * 0x100000001b3u;
+    hash_.Add(json);
   }
   // A sample from the beginning, the middle and the end.
   void Sample(const void* data, size_t size) {
     constexpr size_t kSample = 64;
-    const auto* bytes = static_cast<const unsigned char*>(data);
-    if (size <= 3 * kSample) return Add(bytes, size);
-    Add(bytes, kSample);
-    Add(bytes + size / 2, kSample);
-    Add(bytes + size - kSample, kSample);
+    const std::string_view bytes(static_cast<const char*>(data), size);
+    if (size <= 3 * kSample) {
+      hash_.Add(bytes);
+      return;
+    }
+    for (const size_t begin : {size_t{0}, size / 2, size - kSample}) {
+      hash_.Add(bytes.substr(begin, kSample));
+    }
   }
-  std::string Text() const { return fmt::format("{:016x}", hash_); }
+  std::string Text() const { return fmt::format("{:016x}", hash_.value()); }
 
  private:
-  uint64_t hash_ = 0xcbf29ce484222325u;
+  Fnv1a hash_;
 };
 
 // What follows from the numbers.
@@ -138,10 +141,6 @@ void Finish(const ModelConfig& config, Parameters& parameters, std::span<const S
     }
   }
   parameters.fingerprint = fingerprint.Text();
-}
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
 // One file, tensor by tensor.

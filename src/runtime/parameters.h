@@ -27,7 +27,6 @@ class WeightMemory {
   WeightMemory& operator=(const WeightMemory&) = delete;
 
   std::byte* data() const { return data_; }
-  size_t size() const { return size_; }
 
  private:
   std::byte* data_ = nullptr;

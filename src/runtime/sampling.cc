@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "data/random.h"
 #include "kernels/logit_runs.h"
+#include "kernels/random.h"
 
 namespace cosformer {
 namespace {
@@ -416,10 +416,9 @@ SampledToken Sampler::Next(std::span<const float> logits, SamplingWorkspace& wor
     }
   }
   if (temperature > 0) row.scale = 1 / temperature;
-  const int32_t token =
-      temperature == 0
-          ? LikeliestOf(row)
-          : Draw(row, options_, data::Random(options_.seed, draws_).Uniform(), buffers);
+  const int32_t token = temperature == 0
+                            ? LikeliestOf(row)
+                            : Draw(row, options_, Random(options_.seed, draws_).Uniform(), buffers);
   ++draws_;
   Remember(token);
   return {token, scored(token).log_probability, buffers.likeliest};

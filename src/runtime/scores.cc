@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "kernels/parallel.h"
 #include "runtime/network.h"
 
 namespace cosformer::runtime {
@@ -157,13 +158,11 @@ std::vector<TokenScore> ScoreTokens(const Model& model, std::span<const int32_t>
   std::vector<TokenScore> scores(tokens.size() - 1);
   WindowedLogits logits(model, tokens, windows);
   while (logits.Next()) {
-    const int threads = model.network().threads();
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t row = 0; row < logits.rows(); ++row) {
+    ParallelFor(logits.rows(), model.network().threads(), [&](int64_t row) {
       const auto place = static_cast<size_t>(logits.place() + row);
       scores[place - 1] =
           ScoreOf(Row(logits.logits(), row, model.vocabulary()), tokens[place], likeliest);
-    }
+    });
     for (int64_t row = 0; row < logits.rows(); ++row) {
       const int64_t place = logits.place() + row;
       CheckFinite(scores[static_cast<size_t>(place - 1)].log_probability, place);
@@ -183,14 +182,12 @@ Comparison Compare(const Model& first, const Model& second, std::span<const int3
   std::vector<RowComparison> compared;
   while (ours.Next() && theirs.Next()) {
     compared.resize(static_cast<size_t>(ours.rows()));
-    const int threads = first.network().threads();
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t row = 0; row < ours.rows(); ++row) {
+    ParallelFor(ours.rows(), first.network().threads(), [&](int64_t row) {
       compared[static_cast<size_t>(row)] =
           CompareRow(Row(ours.logits(), row, first.vocabulary()),
                      Row(theirs.logits(), row, second.vocabulary()),
                      tokens[static_cast<size_t>(ours.place() + row)]);
-    }
+    });
     // In their order, so that the sums do not depend on the threads.
     for (const RowComparison& row : compared) {
       ++result.predictions;

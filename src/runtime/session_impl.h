@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cosformer/runtime.h"
+#include "kernels/hash.h"
 #include "runtime/network.h"
 
 namespace cosformer::runtime {
@@ -14,8 +15,8 @@ namespace cosformer::runtime {
 class PrefixHash {
  public:
   void Add(int32_t token) {
-    low_ = Mix(low_ ^ static_cast<uint32_t>(token));
-    high_ = Mix(high_ + low_ + static_cast<uint32_t>(token));
+    low_ = MixNext(low_ ^ static_cast<uint32_t>(token));
+    high_ = MixNext(high_ + low_ + static_cast<uint32_t>(token));
   }
   bool operator==(const PrefixHash&) const = default;
 
@@ -29,14 +30,6 @@ class PrefixHash {
   }
 
  private:
-  // The finaliser of splitmix64, on a step of its Weyl sequence.
-  static uint64_t Mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-  }
-
   uint64_t low_ = 0x243f6a8885a308d3u;
   uint64_t high_ = 0x13198a2e03707344u;
 };

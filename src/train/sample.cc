@@ -7,12 +7,12 @@
 #include <numeric>
 
 #include "cosformer/error.h"
-#include "data/random.h"
+#include "kernels/random.h"
 
 namespace cosformer {
 namespace {
 
-int32_t Draw(const torch::Tensor& logits, const SampleOptions& options, data::Random& random) {
+int32_t Draw(const torch::Tensor& logits, const SampleOptions& options, Random& random) {
   const float* values = logits.data_ptr<float>();
   std::vector<int32_t> order(static_cast<size_t>(logits.numel()));
   std::iota(order.begin(), order.end(), 0);
@@ -76,7 +76,7 @@ std::string Sample(ModelImpl& model, const Tokenizer& tokenizer, const std::stri
   std::vector<int32_t> next = from_source ? std::vector<int32_t>{tokenizer.special().begin} : given;
   const int64_t most =
       std::min(options.tokens, model.config().max_length - static_cast<int64_t>(next.size()));
-  data::Random random(options.seed);
+  Random random(options.seed);
   std::vector<int32_t> written;
   while (static_cast<int64_t>(written.size()) < most) {
     const torch::Tensor hidden = model.Step(tensor(next), stream);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cosformer/error.h"
+#include "kernels/hash.h"
 
 namespace cosformer::zoo {
 namespace {
@@ -42,12 +43,7 @@ AttentionPattern::Tile WindowTile(int64_t begin, int64_t end, int64_t window, in
 }
 
 // splitmix64: the same numbers on every platform, and good ones from any seed.
-uint64_t NextRandom(uint64_t& state) {
-  uint64_t z = state += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
+uint64_t NextRandom(uint64_t& state) { return Mix(state += kMixStep); }
 
 std::vector<int64_t> Lengths(const std::vector<int64_t>& given, int64_t batch, int64_t rows) {
   return given.empty() ? std::vector<int64_t>(static_cast<size_t>(batch), rows) : given;

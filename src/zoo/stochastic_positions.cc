@@ -16,6 +16,7 @@
 #include <mutex>
 #include <numbers>
 
+#include "kernels/hash.h"
 #include "zoo/operators.h"
 #include "zoo/positions.h"
 
@@ -91,11 +92,8 @@ class SineCoder {
 Tensor BlockNoise(int64_t seed, int64_t head, int64_t block, int64_t dim, int64_t positions,
                   int64_t realisations) {
   uint64_t mixed = static_cast<uint64_t>(seed);
-  for (const int64_t part : {head, block}) {  // SplitMix64
-    mixed += 0x9e3779b97f4a7c15 * (static_cast<uint64_t>(part) + 2);
-    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
-    mixed ^= mixed >> 31;
+  for (const int64_t part : {head, block}) {
+    mixed = Mix(mixed + kMixStep * (static_cast<uint64_t>(part) + 2));
   }
   return torch::randn({dim, positions, realisations}, at::detail::createCPUGenerator(mixed));
 }

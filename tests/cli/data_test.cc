@@ -79,12 +79,12 @@ TEST_F(DataCommandTest, AValidationSplitThatWasHeldOutIsSaidToBe) {
 TEST_F(DataCommandTest, ClassesAndLengthsAreShown) {
   Put("set/train.tsv", Rows(100));
   Put("set/dev.tsv", Rows(8));
-  const std::string options = "--task classify --data set --tokenizer bytes --length 9";
+  const std::string options = "--task classify --data set --tokenizer bytes --length 10";
   const Outcome outcome = Show(options + " --samples 3");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const char* part :
        {"train          100", "train  majority baseline 75.00 %; classes: bad 25.0 % good 75.0 %",
-        "9, 10, 10, 10, 10; 90 are longer than 9", "example 0, class bad\n    example 0\n",
+        "9, 10, 10, 10, 10; 90 are cut to 10", "example 0, class bad\n    example 0\n",
         "example 33, class good\n    example 33\n", "example 66, class good\n"}) {
     EXPECT_TRUE(Contains(outcome.out, part));
   }
@@ -130,6 +130,50 @@ TEST_F(DataCommandTest, WhatWasPreparedIsShownWithoutItsSource) {
   EXPECT_FALSE(fs::exists(folder_ / "cache"));
   ExpectRefusal("data show --task lm --data prepared", "was prepared for the task classify");
   ExpectRefusal("data prepare --task lm --data prepared", "--out is required");
+  // What was settled then is not asked for again.
+  const std::string again = "data show --task classify --data prepared ";
+  EXPECT_EQ(Run(again + "--tokenizer words").code, 0);
+  ExpectRefusal(again + "--tokenizer bytes", "with the tokenizer words, not bytes");
+  ExpectRefusal(again + "--valid other.tsv", "without \"other.tsv\"");
+  ExpectRefusal(again + "--label-column label", "column \"label\"");
+  ExpectRefusal("data prepare --task classify --data prepared --out new", "not prepared again");
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+}
+
+TEST_F(DataCommandTest, TextThatIsNamedAsTokensIsNotOverwritten) {
+  Put("corpus/train.tokens", Lines(300));
+  Put("corpus/valid.tokens", Lines(30));
+  ExpectRefusal("data prepare --task lm --data corpus --tokenizer bytes --out corpus",
+                "train.tokens\" is in the way");
+  EXPECT_EQ(ReadFile(folder_ / "corpus/train.tokens"), Lines(300));
+  EXPECT_EQ(Run("data prepare --task lm --data corpus --tokenizer bytes --out prepared").code, 0);
+}
+
+TEST_F(DataCommandTest, NamesOfFilesNeedNotBeUtf8) {
+  Put("caf\xe9.txt", Lines(2000));
+  const std::string show =
+      "--task lm --tokenizer bytes --data \"$(printf 'caf\\351.txt')\" --json -";
+  const Outcome first = Show(show);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_GT(json::parse(first.out)["splits"]["train"]["tokens"], 1000);
+}
+
+TEST_F(DataCommandTest, ATextIsCutByItselfWhereItIsReadByItself) {
+  // Each line has 40 and 40 characters; retrieval and translation read one beside the other.
+  std::string rows;
+  for (int i = 0; i < 40; ++i) {
+    rows += std::string(40, static_cast<char>('a' + i % 26)) + "\t" + std::string(40, 'z') + "\n";
+  }
+  Put("pairs.tsv", rows);
+  const auto cut = [&](int length) {
+    const Outcome shown =
+        Show("--task translate --tokenizer bytes --data pairs.tsv --json - --length " +
+             std::to_string(length));
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    return json::parse(shown.out)["splits"]["train"]["length"]["longer"].get<int>();
+  };
+  EXPECT_EQ(cut(41), 0);  // with the token that begins or ends it
+  EXPECT_EQ(cut(40), 38);
 }
 
 TEST_F(DataCommandTest, SetsAreMadeByRuleAndTheSameForASeed) {

@@ -74,6 +74,14 @@ TEST_F(GenerateCommand, EndsAtTheHorizonAndSaysSoAndGoesOnInEndlessMode) {
   const Outcome endless =
       Run("generate m --prompt a --seed 1 --max-tokens 200 --ignore-end --endless --json -");
   EXPECT_EQ(json::parse(endless.out)["tokens"].size(), 200u);
+  // Writing as many tokens as there is room for is no reason to lose the session. The last token is
+  // read by none, so that there is one more than the horizon has places.
+  const Outcome full =
+      Run("generate m --prompt-tokens 5 --seed 1 --max-tokens 96 --ignore-end --save-session s "
+          "--json -");
+  ASSERT_EQ(full.code, 0) << full.err;
+  EXPECT_EQ(json::parse(full.out)["tokens"].size(), 96u);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "s"));
 }
 
 TEST_F(GenerateCommand, FindsBeams) {
@@ -113,6 +121,24 @@ TEST_F(GenerateCommand, ChatsLineByLineWithMemoryAndUndo) {
   const std::string undone = chat("hello\nother\n/undo\n\xff\nagain\n");
   EXPECT_EQ(undone.substr(undone.size() - (two.size() - one.size())), two.substr(one.size()));
   EXPECT_TRUE(Contains(errors, "UTF-8"));
+  // What made the text too long is taken back, and no more.
+  const std::string flood(5000, 'a');
+  const std::string emptied = chat("hello\n" + flood + "\nagain\n");
+  EXPECT_TRUE(Contains(errors, "the text has"));
+  EXPECT_EQ(emptied.substr(emptied.size() - (two.size() - one.size())), two.substr(one.size()));
+}
+
+TEST_F(GenerateCommand, AChatThatIsFullGoesBackToItsLastTurn) {
+  WriteModel("m");  // for 96 tokens
+  WriteText("lines", "hello\n" + std::string(60, 'a') + "\n" + std::string(5, 'b') +
+                         "\n/undo\n/save after\n");
+  const Outcome outcome = Run("generate m --chat --seed 1 --max-tokens 10 --ignore-end", "lines");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(Contains(outcome.err, "as long as the model can read (96 tokens)"));
+  const size_t said = outcome.err.find("saved after ");
+  ASSERT_NE(said, std::string::npos) << outcome.err;
+  // Two turns, with what the template adds to each line, and ten tokens each.
+  EXPECT_NEAR(std::stoi(outcome.err.substr(said + 12)), 5 + 60 + 20, 4);
 }
 
 TEST_F(GenerateCommand, RefusesWithASentence) {
@@ -124,6 +150,10 @@ TEST_F(GenerateCommand, RefusesWithASentence) {
   ExpectRefusal("generate m --prompt-tokens 1,260", "token 260 is not in the model's vocabulary");
   ExpectRefusal("generate m --prompt a --file b", "give one of");
   ExpectRefusal("generate m --file b", "b");
+  ExpectRefusal("generate m --prompt a --threads 100000", "--threads is 100000");
+  ExpectRefusal("generate m --prompt a --beams 2 --top-k 4", "--beams does not go with --top-k");
+  ExpectRefusal("generate m --prompt a --beams 2 --save-session s", "--save-session");
+  ExpectRefusal("generate m --chat --json x.json", "--chat does not go with --json");
   ExpectRefusal("generate m --prompt a --bias 3", "--bias takes TOKEN=VALUE");
   ExpectRefusal("generate m --prompt a --temperature -1", "temperature");
   ExpectRefusal("generate m --prompt a --max-tokens 0", "max_tokens is 0");

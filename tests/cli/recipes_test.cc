@@ -62,6 +62,15 @@ TEST_F(RecipesTest, TheCommandLineStandsAboveTheRecipe) {
   EXPECT_EQ(Config("run")["width"], 16);
   EXPECT_EQ(Steps("run"), 2);
   EXPECT_TRUE(Contains(ReadFile(folder_ / "run/recipe.toml"), "width=16"));
+  // Another way to say how long stands above the recipe's steps too, but not a resumed run's.
+  ExpectDone(Run("train --recipe mine.toml --epochs 0.5 --out half"));
+  const int64_t half = Steps("half");
+  EXPECT_GT(half, 5);
+  ExpectDone(Run("train --recipe mine.toml --epochs 1 --out whole"));
+  EXPECT_NEAR(static_cast<double>(Steps("whole")), 2.0 * static_cast<double>(half), 1.0);
+  ExpectDone(Run("train --recipe mine.toml --minutes 0.0001 --out short"));
+  EXPECT_LT(Steps("short"), 5);
+  ExpectSentence(Run("train --resume half --epochs 2"), "give --steps, not --epochs");
 }
 
 TEST_F(RecipesTest, WhatARecipeMayNotSayIsASentence) {

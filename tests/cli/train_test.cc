@@ -169,6 +169,12 @@ TEST_F(TrainCommandTest, AModelBeginsWithAnother) {
   EXPECT_TRUE(Contains(by_recipe.err, "not as the recipe: --width, --heads, --tokenizer"));
   EXPECT_EQ(Config("by_recipe")["width"], 16);
   EXPECT_EQ(Config("by_recipe")["dropout"], 0.5);
+  ExpectDone(Run(again + "--dropout 0 --out still"));
+  EXPECT_EQ(Config("still")["dropout"], 0);
+  // From another directory, where neither the model nor its tokenizer have their old names.
+  fs::create_directories(folder_ / "elsewhere");
+  ExpectDone(Run("--version && cd elsewhere && '" COSFORMER_COMMAND
+                 "' eval ../tuned --cache ../cache --threads 1"));
   ExpectDone(Run(again + "--recipe recipe.toml --hidden 24 --out typed"));
   EXPECT_EQ(Config("typed")["hidden"], 24);
   // A recipe that begins with the model itself means its shape: that of a run gives the run again.
@@ -226,6 +232,8 @@ TEST_F(TrainCommandTest, ImpossibleOptionsAreSentencesBeforeAnyWork) {
   const std::pair<const char*, const char*> cases[] = {
       {"--steps -1", "--steps is -1; it must be at least 1"},
       {"--epochs 0", "--epochs is 0; it must be more than 0"},
+      {"--minutes inf", "--minutes is inf"},
+      {"--threads 100000", "--threads is 100000; it takes 1 to 1024"},
       {"--beta2 1", "--beta2 is 1"},
       {"--schedule linear", "linear"},
       {"--attention nonsense", "nonsense"},

@@ -6,8 +6,8 @@
 
 #include "cosformer/error.h"
 #include "data/make_dataset.h"
-#include "data/random.h"
 #include "formats/folder.h"
+#include "kernels/random.h"
 
 namespace cosformer::data {
 namespace {

@@ -9,7 +9,7 @@
 #include <numbers>
 #include <vector>
 
-#include "data/random.h"
+#include "kernels/random.h"
 
 namespace cosformer::data {
 namespace {

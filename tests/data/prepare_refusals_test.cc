@@ -215,6 +215,23 @@ TEST_F(PrepareRefusalsTest, APreparedDirectoryThatWasTamperedWithIsASentence) {
                         Path("out")));
 }
 
+TEST_F(PrepareRefusalsTest, TokensOfAnotherTaskAreNotReadAsExamples) {
+  MakeInto("text", "lm", {.data = Write("a.txt", Lines(800))});
+  const Source classes{.data = Path("out")};
+  MakeInto("out", "classify", {.data = Write("a.tsv", Rows(60, "b"))});
+  EXPECT_EQ(Complaint("classify", classes), "");
+  fs::copy_file(Path("text/valid.tokens"), Path("out/valid.tokens"),
+                fs::copy_options::overwrite_existing);
+  EXPECT_TRUE(Contains(Complaint("classify", classes), "valid.tokens\" is of another task"));
+  // More classes than the directory knows names for.
+  std::string rows = "sentence\tlabel\n";
+  for (int row = 0; row < 60; ++row) rows += fmt::format("example\t{}\n", row % 5);
+  MakeInto("five", "classify", {.data = Write("b.tsv", rows)});
+  fs::copy_file(Path("five/train.tokens"), Path("out/valid.tokens"),
+                fs::copy_options::overwrite_existing);
+  EXPECT_TRUE(Contains(Complaint("classify", classes), "it holds class 2 of 2"));
+}
+
 TEST_F(PrepareRefusalsTest, ADamagedCacheIsMadeAgain) {
   const Source source{.data = Write("a.txt", Lines(800))};
   const std::string directory = Make("lm", source).directory;

@@ -73,6 +73,12 @@ TEST_F(RunnerTest, AValueNamedFailureIsOne) {
       StubCell("one", {"write", "{json}", R"({"failure":"out of memory"})"}, "v.json");
   EXPECT_EQ(Run({cell}, Options()).failed, 1);
   EXPECT_EQ(ResultsOf(Options()).Latest("one")->reason, "out of memory");
+  // Another try runs it again, and does not read what the first one wrote.
+  LogCalls();
+  RunOptions again = Options();
+  again.retry = true;
+  EXPECT_EQ(Run({cell}, again).failed, 1);
+  EXPECT_TRUE(Contains(Calls(), "write"));
 }
 
 TEST_F(RunnerTest, WhatIsDoneIsNotDoneAgain) {

@@ -179,7 +179,10 @@ TEST_F(CApiErrors, AHandleIsNullWhereThereIsNone) {
   }
   cosformer_load_options load = {sizeof(load), 0, -1};
   EXPECT_FAILS(cosformer_model_load(directory_.c_str(), &load, &model), COSFORMER_INVALID,
-               "threads is -1; give 0");
+               "threads is -1; give 1 to 1024");
+  load.threads = 1000000;  // which would end the program
+  EXPECT_FAILS(cosformer_model_load(directory_.c_str(), &load, &model), COSFORMER_INVALID,
+               "threads is 1000000");
   cosformer_sampling sampling;
   ASSERT_OK(cosformer_sampling_init(&sampling, sizeof(sampling)));
   sampling.top_p = 2;

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "data/random.h"
+#include "kernels/random.h"
 #include "naive_sampling.h"
 
 namespace cosformer::testing {
@@ -111,7 +111,7 @@ int CheckDraws(const SamplingOptions& options, int64_t vocabulary, int draws,
     EXPECT_GT(naive.probability[token], 0.0) << "draw " << t << " of token " << token;
     const double below =
         std::accumulate(naive.probability.begin(), naive.probability.begin() + got.token, 0.0);
-    const double u = data::Random(options.seed, static_cast<uint64_t>(t)).Uniform();
+    const double u = Random(options.seed, static_cast<uint64_t>(t)).Uniform();
     EXPECT_GE(u, below - naive.tolerance) << "draw " << t << " of token " << token;
     EXPECT_LT(u, below + naive.probability[token] + naive.tolerance) << "draw " << t;
   }
@@ -305,7 +305,7 @@ TEST(Sampler, TheRandomNumberIsThatOfTheSeedAndTheDrawAlone) {
   // Greedy steps, filters and other logits before it do not count.
   Sampler other({.top_k = 3, .seed = 77}, 1000);
   for (int t = 0; t < 20; ++t) other.Next(NormalLogits(1000, random), workspace, t);
-  const double u = data::Random(77, 20).Uniform();
+  const double u = Random(77, 20).Uniform();
   EXPECT_EQ(plain.Next(equal, workspace).token, static_cast<int32_t>(u * 1000));
   EXPECT_EQ(other.Next(equal, workspace).token, static_cast<int32_t>(u * 3));
   // The texts of a seed must not change from one version to the next.

@@ -23,7 +23,7 @@ class EvaluateTest : public testing::FolderTest {
  protected:
   // One text of `tokens` random tokens.
   data::Dataset Text(int64_t tokens, uint64_t seed = 1) const {
-    data::Random random(seed);
+    Random random(seed);
     std::vector<int32_t> text(static_cast<size_t>(tokens));
     for (int32_t& token : text) token = static_cast<int32_t>(random.Below(95));
     return testing::MakeDataset(Path("text"), {{text}});

@@ -257,7 +257,7 @@ TEST_F(ObjectiveTest, WhatCanPackTakesPackedBatchesAndNothingElseDoes) {
 }
 
 TEST_F(ObjectiveTest, ImagesComeAsTokensPixelsOrPatches) {
-  data::Random random(8);
+  Random random(8);
   std::vector<std::vector<std::vector<int32_t>>> images;
   std::vector<int32_t> labels;
   for (int i = 0; i < 5; ++i) {

@@ -12,7 +12,7 @@
 
 #include "data/batches.h"
 #include "data/make_dataset.h"
-#include "data/random.h"
+#include "kernels/random.h"
 #include "model/model.h"
 
 namespace cosformer::testing {
@@ -42,7 +42,7 @@ inline double LossTolerance() { return 10 * 128 * std::numeric_limits<float>::ep
 // Texts of 1 to `longest` tokens below 95, with labels from 0 to 2.
 inline data::Dataset RandomTexts(const std::string& path, int count, int parts, uint64_t seed,
                                  int longest = 12) {
-  data::Random random(seed);
+  Random random(seed);
   std::vector<std::vector<std::vector<int32_t>>> texts;
   std::vector<int32_t> labels;
   for (int i = 0; i < count; ++i) {

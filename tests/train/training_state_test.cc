@@ -275,7 +275,7 @@ TEST_F(TrainingStateTest, ADamagedFileIsRefusedOrTheSame) {
   Session session(Smallest(), 2);
   session.Advance(2);
   const Snapshot before = session.Now();
-  data::Random random(1);
+  Random random(1);
   int refused = 0, loaded = 0;
   for (size_t place = random.Below(9); place < bytes.size(); place += 1 + random.Below(9)) {
     const char right = bytes[place];

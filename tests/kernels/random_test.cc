@@ -1,4 +1,4 @@
-#include "data/random.h"
+#include "kernels/random.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <set>
 
-namespace cosformer::data {
+namespace cosformer {
 namespace {
 
 TEST(Random, TheNumbersOfASeedNeverChange) {
@@ -90,4 +90,4 @@ TEST(Random, UniformFillsTheUnitInterval) {
 }
 
 }  // namespace
-}  // namespace cosformer::data
+}  // namespace cosformer

@@ -6,17 +6,19 @@
 #include <cassert>
 #include <cstdint>
 
-namespace cosformer::data {
+#include "kernels/hash.h"
+
+namespace cosformer {
 
 class Random {
  public:
   // Streams start at scattered places of one sequence of 2^64 numbers: that two of a million, of a
   // million numbers each, share any has a probability below 1 in 10.
   explicit Random(uint64_t seed, uint64_t stream = 0)
-      : state_(Mix(Mix(seed + kStep) + kStep * (stream + 1))) {}
+      : state_(Mix(MixNext(seed) + kMixStep * (stream + 1))) {}
 
   // Uniform over all 64 bits: splitmix64.
-  uint64_t Next() { return Mix(state_ += kStep); }
+  uint64_t Next() { return Mix(state_ += kMixStep); }
 
   // Uniform over 0 .. n - 1 without bias, n > 0. The high half of n * Next() is nearly that; the
   // few products that would come once too often are drawn again.
@@ -36,15 +38,7 @@ class Random {
  private:
   __extension__ using Wide = unsigned __int128;
 
-  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15u;  // 2^64 over the golden ratio
-
-  static constexpr uint64_t Mix(uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-  }
-
   uint64_t state_;
 };
 
-}  // namespace cosformer::data
+}  // namespace cosformer
