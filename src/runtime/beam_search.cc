@@ -7,6 +7,7 @@
 
 #include "cosformer/generate.h"
 #include "formats/tokenizer.h"
+#include "runtime/log_softmax.h"
 #include "runtime/text_stream.h"
 
 namespace cosformer::runtime {
@@ -27,13 +28,6 @@ struct Candidate {
 bool Better(const Candidate& a, const Candidate& b) {
   if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
   return a.from != b.from ? a.from < b.from : a.token < b.token;
-}
-
-double LogSum(std::span<const float> logits) {
-  const float most = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float x : logits) sum += std::exp(static_cast<double>(x - most));
-  return static_cast<double>(most) + std::log(sum);
 }
 
 void Rank(Beam& beam, double length_penalty, size_t length) {

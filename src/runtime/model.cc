@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <numeric>
 
@@ -11,6 +10,7 @@
 #include "formats/task_card.h"
 #include "formats/text_pair.h"
 #include "formats/tokenizer.h"
+#include "runtime/log_softmax.h"
 #include "runtime/model_builder.h"
 #include "runtime/network.h"
 
@@ -19,25 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// log softmax, the likeliest first, at most `count`.
-std::vector<Prediction> Likeliest(std::span<const float> logits, size_t count) {
-  const float most = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float x : logits) sum += std::exp(static_cast<double>(x) - static_cast<double>(most));
-  const double log_sum = static_cast<double>(most) + std::log(sum);
-  std::vector<Prediction> all(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) {
-    all[i] = {static_cast<int32_t>(i), static_cast<double>(logits[i]) - log_sum};
+// The likeliest first, at most `count`.
+std::vector<Prediction> PredictionsOf(std::span<const float> logits, int64_t count) {
+  std::vector<Prediction> predictions;
+  for (const ScoredToken& scored : Likeliest(logits, LogSum(logits), count)) {
+    predictions.push_back({scored.token, scored.log_probability});
   }
-  count = std::min(count, all.size());
-  std::partial_sort(all.begin(), all.begin() + static_cast<ptrdiff_t>(count), all.end(),
-                    [](const Prediction& a, const Prediction& b) {
-                      return a.log_probability != b.log_probability
-                                 ? a.log_probability > b.log_probability
-                                 : a.token < b.token;
-                    });
-  all.resize(count);
-  return all;
+  return predictions;
 }
 
 const Tokenizer& Required(const std::shared_ptr<const Tokenizer>& tokenizer) {
@@ -150,7 +138,7 @@ int32_t Model::end_token() const {
 
 std::vector<Prediction> Model::Classify(std::span<const int32_t> tokens) const {
   const std::vector<float> scores = network_->Classify(network_->Encode(tokens));
-  return Likeliest(scores, scores.size());
+  return PredictionsOf(scores, std::ssize(scores));
 }
 
 std::vector<Prediction> Model::Classify(std::string_view text) const {
@@ -167,7 +155,7 @@ std::vector<Prediction> Model::Classify(std::string_view first, std::string_view
     return network_->Encode(tokens);
   };
   const std::vector<float> scores = network_->Classify(encoded(first), encoded(second));
-  return Likeliest(scores, scores.size());
+  return PredictionsOf(scores, std::ssize(scores));
 }
 
 std::vector<Prediction> Model::ClassifyImage(std::span<const uint8_t> pixels) const {
@@ -175,7 +163,7 @@ std::vector<Prediction> Model::ClassifyImage(std::span<const uint8_t> pixels) co
     return Classify(std::vector<int32_t>(pixels.begin(), pixels.end()));
   }
   const std::vector<float> scores = network_->Classify(network_->EncodePixels(pixels));
-  return Likeliest(scores, scores.size());
+  return PredictionsOf(scores, std::ssize(scores));
 }
 
 std::vector<std::vector<Prediction>> Model::Fill(std::string_view text, int64_t count) const {
@@ -204,7 +192,7 @@ std::vector<std::vector<Prediction>> Model::Fill(std::string_view text, int64_t 
   std::vector<float> logits(static_cast<size_t>(vocabulary()));
   for (const size_t place : places) {
     network_->Logits(hidden.data() + place * width, 1, logits.data());
-    filled.push_back(Likeliest(logits, static_cast<size_t>(std::max<int64_t>(count, 1))));
+    filled.push_back(PredictionsOf(logits, std::max<int64_t>(count, 1)));
   }
   return filled;
 }
