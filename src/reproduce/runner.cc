@@ -72,6 +72,17 @@ bool SpeaksOfMemory(const std::string& text) {
   return false;
 }
 
+// The signal that stopped a command, and with it all; 0: none. One that reached the command alone is
+// as good: it has saved itself, says so by its code as in a shell, and can go on.
+int StoppedBy(const Ending& ending) {
+  if (ending.interrupted != 0) return ending.interrupted;
+  if (ending.out_of_time) return 0;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    if (ending.code == 128 + signal) return signal;
+  }
+  return 0;
+}
+
 class CellRun {
  public:
   CellRun(const Experiment& experiment, const Job& job, const RunOptions& options,
@@ -92,12 +103,14 @@ class CellRun {
     directory_ = fs::path(options.out) / result_.directory;
   }
 
+  int stopped_by() const { return stopped_by_; }
+
   // Nothing if a signal stopped it.
   std::optional<Result> Go() {
     Prepare();
     for (const Command& command : cell_.commands) {
       if (!Run(command)) {
-        if (interrupted_) return std::nullopt;
+        if (stopped_by_ != 0) return std::nullopt;
         break;
       }
     }
@@ -202,10 +215,8 @@ class CellRun {
     result_.seconds += ending.seconds;
     result_.peak_bytes = std::max(result_.peak_bytes, ending.peak_bytes);
     NoteTime(0);
-    if (ending.interrupted != 0) {
-      interrupted_ = true;
-      return false;
-    }
+    stopped_by_ = StoppedBy(ending);
+    if (stopped_by_ != 0) return false;
     if (ending.code == 0 && ending.signal == 0 && !ending.out_of_time) {
       return command.json.empty() || Keep(command);
     }
@@ -282,7 +293,7 @@ class CellRun {
   fs::path directory_;
   Result result_;
   double part_ = 0;
-  bool interrupted_ = false;
+  int stopped_by_ = 0;
 };
 
 // What a cell needs and is not there; empty: nothing.
@@ -395,9 +406,10 @@ RunSummary RunJobs(const Experiment& experiment, const std::vector<Cell>& cells,
       table.End(cell, "·", "not run: " + lacking, 0);
       continue;
     }
-    const std::optional<Result> result = CellRun(experiment, job, options, interrupt, table).Go();
+    CellRun run(experiment, job, options, interrupt, table);
+    const std::optional<Result> result = run.Go();
     if (!result) {
-      summary.signal = interrupt.Signal();
+      summary.signal = run.stopped_by();
       break;
     }
     results.Add(*result);

@@ -205,6 +205,13 @@ TEST_F(RunnerTest, ASignalStopsItWithoutAResultAndItGoesOnTheNextTime) {
   EXPECT_TRUE(jobs[0].resumed);
 }
 
+TEST_F(RunnerTest, ASignalToTheCommandAloneStopsAllTheSame) {
+  const std::vector<Cell> cells = {StubCell("one", {"fail", "stopped", "143"}),
+                                   ValueCell("two", 2)};
+  EXPECT_EQ(Run(cells, Options()).signal, SIGTERM);
+  EXPECT_TRUE(ResultsOf(Options()).all().empty());
+}
+
 TEST_F(RunnerTest, ATrainingThatWasStoppedIsResumed) {
   LogCalls();
   const Cell cell = TrainCell("one");
