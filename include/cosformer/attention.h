@@ -7,6 +7,9 @@
 //   M            the horizon: the re-weighting is cos(pi/2 * (i - j) / M)
 //   s(i, j)      phi(q_i) . phi(k_j) * cos(pi/2 * (i - j) / M), the weight before normalisation
 //   o_i          sum_j s(i, j) v_j / sum_j s(i, j)
+//   g            what a token keeps of all before it, where there is forgetting: s(i, j) is then
+//   also
+//                multiplied by g_(j+1) g_(j+2) ... g_i
 //
 // Contracts that hold for every function here:
 //   - Bad input throws cosformer::Error, before anything is written.
@@ -117,6 +120,9 @@ struct LinearOptions {
   bool causal = true;
   Sequences sequences;
   int threads = 0;  // 0: as many as OpenMP would use
+  // Forgetting, in causal attention: g of every key and key/value head, dense as [batch, m,
+  // kv_heads], each from 0 to 1 (the caller's contract; not checked). Empty: nothing is forgotten.
+  std::span<const float> keep;
 };
 
 // o = attention(q, k, v).
@@ -136,11 +142,15 @@ void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstV
 // Gradients of the forward pass with the same arguments. o and normaliser are what it returned,
 // d_o [as o] is the gradient of the loss with respect to o; dq, dk, dv [as q, k, v] are written.
 // Where the normaliser was moved to epsilon it is a constant.
-// Extra memory: as the forward pass, and two floats a query and head.
+// d_log_keep: empty, or as many floats as options.keep, which receive the gradient with respect to
+// log g, g times that with respect to g: it exists where g is 0 too. dk is then float32. It is the
+// sum of what all later tokens give, and so no more exact than the largest of them.
+// Extra memory: as the forward pass, and two floats a query and head; with forgetting one more a
+// key.
 void LinearAttentionBackward(const ConstView& q, const ConstView& k, const ConstView& v,
                              const ConstView& o, std::span<const float> normaliser,
                              const ConstView& d_o, const View& dq, const View& dk, const View& dv,
-                             const LinearOptions& options);
+                             const LinearOptions& options, std::span<float> d_log_keep = {});
 
 struct SoftmaxOptions {
   bool causal = true;
@@ -186,6 +196,7 @@ struct LinearStateConfig {
   // reaches M: the last M/2 to M tokens are attended exactly, for ever. Without it, a token past
   // the horizon is an error. kCos only.
   bool endless = false;
+  bool forgets = false;  // tokens come with what they keep of those before
 };
 
 // What linear attention remembers of the tokens it has seen, in memory that does not grow with
@@ -206,21 +217,25 @@ class LinearState {
   // large for float32; nothing that is attended to afterwards is then a number.
   bool finite() const;
 
-  // Takes in the next n tokens: k [batch, n, heads, dim], v [batch, n, heads, value_dim].
-  void Absorb(const ConstView& k, const ConstView& v, int threads = 0);
+  // Takes in the next n tokens: k [batch, n, heads, dim], v [batch, n, heads, value_dim]; where the
+  // state forgets, `keep` has g as [batch, n, heads], as LinearOptions::keep.
+  void Absorb(const ConstView& k, const ConstView& v, int threads = 0,
+              std::span<const float> keep = {});
 
   // Attends from q [batch, n, query_heads, dim] to all tokens absorbed; row r of q stands at
   // `position + r`. o [batch, n, query_heads, value_dim]. This is what a cross attention does with
-  // an absorbed source. Positions lie between the oldest token remembered and its horizon.
+  // an absorbed source. Positions lie between the oldest token remembered and its horizon. Not for
+  // states that forget: what their tokens weigh depends on those that come after.
   void Attend(const ConstView& q, const View& o, int64_t position, int threads = 0) const;
 
   // Absorbs n tokens and attends from each of them causally: a chunk of a prompt, or with n = 1 a
   // decoding step.
   void Step(const ConstView& q, const ConstView& k, const ConstView& v, const View& o,
-            int threads = 0);
+            int threads = 0, std::span<const float> keep = {});
 
   // Appends the tokens of `next`, which stood at positions 0, 1, ... there and follow this state's
-  // tokens here: turned by the angle of this state's length, then added. Not for endless states.
+  // tokens here: turned by the angle of this state's length, then added. Not for states that are
+  // endless or forget.
   void Merge(const LinearState& next);
 
   // Forgets all tokens.
@@ -238,18 +253,20 @@ class LinearState {
   Reach NextReach() const;
   void Turnover();
   void CheckRoom(int64_t tokens) const;
-  // q and o may be null: then nothing is read.
-  void Take(const ConstView* q, const ConstView& k, const ConstView& v, const View* o, int threads);
-  void TakeToken(const ConstView* q, const ConstView& k, const ConstView& v, const View* o,
-                 const Reach& reach, int64_t row, int threads);
-  void TakeChunk(const ConstView* q, const ConstView& k, const ConstView& v, const View* o,
-                 const Reach& reach, int64_t begin, int64_t count, int threads);
+  void CheckKeep(std::span<const float> keep, const ConstView& k) const;
+  // Tokens on their way in. q and o may be null: then nothing is read.
+  struct Tokens;
+  void Take(const Tokens& tokens, int threads);
+  void TakeToken(const Tokens& tokens, const Reach& reach, int64_t row, int threads);
+  void TakeChunk(const Tokens& tokens, const Reach& reach, int64_t begin, int64_t count,
+                 int threads);
 
   LinearStateConfig config_;
   int64_t position_ = 0;
   // Endless: the older and the younger state, which began at first_begin_ and second_begin_.
-  // Otherwise both begin at 0: first_ sums the distant tokens (empty while there are none), second_
-  // the latest, so that no sum grows so long that rounding swallows what is added to it.
+  // Forgetting, but not endless: second_ alone. Otherwise both begin at 0: first_ sums the distant
+  // tokens (empty while there are none), second_ the latest, so that no sum grows so long that
+  // rounding swallows what is added to it.
   int64_t first_begin_ = 0;
   int64_t second_begin_ = 0;
   AlignedFloats first_;   // [batch, heads, state]

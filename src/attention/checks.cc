@@ -249,6 +249,19 @@ void CheckHorizon(const LinearKernel& kernel, const std::vector<Span>& spans) {
   }
 }
 
+void CheckKeep(size_t size, const ConstView& k, bool causal) {
+  if (size == 0) return;
+  if (!causal) {
+    Fail(
+        "attention: what tokens keep of those before is for causal attention; in this call every "
+        "query attends to every key");
+  }
+  if (static_cast<int64_t>(size) != k.batch * k.length * k.heads) {
+    Fail("attention: keep has ", size, " numbers; for k of ", ShapeOf(k), " it needs ",
+         k.batch * k.length * k.heads, ", one a key and head");
+  }
+}
+
 void CheckSameConfig(const LinearStateConfig& expected, const LinearStateConfig& given,
                      const char* given_name) {
   const auto check = [given_name](const char* field, auto want, auto have) {
@@ -273,6 +286,11 @@ void CheckSameConfig(const LinearStateConfig& expected, const LinearStateConfig&
     Fail("state: ", given_name,
          given.endless ? " is endless, but one that ends with its horizon is expected"
                        : " ends with its horizon, but an endless one is expected");
+  }
+  if (expected.forgets != given.forgets) {
+    Fail("state: ", given_name,
+         given.forgets ? " forgets, but one that does not is expected"
+                       : " does not forget, but one that does is expected");
   }
 }
 

@@ -46,6 +46,9 @@ void CheckGradients(const ConstView& q, const ConstView& k, const ConstView& v, 
 std::vector<Span> CheckSequences(const Sequences& sequences, const ConstView& q, const ConstView& k,
                                  bool causal);
 
+// What is kept, of every key and head, where anything is given.
+void CheckKeep(size_t size, const ConstView& k, bool causal);
+
 // The settings themselves, and that no sequence is longer than the horizon.
 void CheckKernel(const LinearKernel& kernel);
 void CheckHorizon(const LinearKernel& kernel, const std::vector<Span>& spans);

@@ -72,6 +72,77 @@ Operand WithFactors(Operand op, const QueryFactors& factors, const ConstView& q,
   return op;
 }
 
+// What the keys of one sequence and head keep, as a sweep along time takes it.
+void SetKeep(std::span<const float> keep, const ConstView& k, const Span& span, int64_t head,
+             Sweep& sweep) {
+  if (keep.empty()) return;
+  sweep.keep = keep.data() + (span.batch * k.length + span.key_begin) * k.heads + head;
+  sweep.keep_stride = k.heads;
+}
+
+// The same for sweeps against time. What lies between key j and query i is kept by j + 1 to i: seen
+// from the other end, a step later than by the token that is met.
+std::vector<float> AgainstTime(std::span<const float> keep, const ConstView& k,
+                               const std::vector<Span>& spans) {
+  std::vector<float> reversed(keep.size(), 1.0f);
+  if (keep.empty()) return reversed;
+  for (const Span& span : spans) {
+    const int64_t row = span.batch * k.length + span.key_begin;
+    for (int64_t p = 1; p < span.key_count; ++p) {
+      std::copy_n(keep.begin() + (row + span.key_count - p) * k.heads, k.heads,
+                  reversed.begin() + (row + p) * k.heads);
+    }
+  }
+  return reversed;
+}
+
+// The gradient with respect to log g of every key. With w_ij the weight of key j for query i, and
+// a_i the sum of log g up to i, log w_ij contains a_i - a_j: so a_i has the gradient
+//
+//   sum_j w_ij dw_ij - sum_l w_li dw_li,
+//
+// what all weights of query i would give if they were raised together, which is nothing where they
+// are divided by their sum and otherwise d_o . o, less the same for key i, phi(k_i) . dphi(k_i).
+// And log g_t is part of every a_i from t on.
+void KeepGradients(const ConstView& q, const ConstView& k, const ConstView& o,
+                   std::span<const float> normaliser, const ConstView& d_o, const ConstView& dk,
+                   const std::vector<Span>& spans, const LinearOptions& options,
+                   std::span<float> d_log_keep) {
+  std::fill(d_log_keep.begin(), d_log_keep.end(), 0.0f);
+  const int64_t group = q.heads / k.heads;
+  const int64_t tasks = static_cast<int64_t>(spans.size()) * k.heads;
+  const int threads = ThreadsFor(options.threads);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+  for (int64_t t = 0; t < tasks; ++t) {
+    const Span& span = spans[static_cast<size_t>(t / k.heads)];
+    const int64_t h = t % k.heads;
+    const Rows keys{span.key_begin, span.key_count, false};
+    float* out = d_log_keep.data() + (span.batch * k.length + span.key_begin) * k.heads + h;
+    DotGradients(FeaturesOf(k, span.batch, h, keys, options.kernel),
+                 OperandOf(dk, span.batch, h, keys), span.key_count, out, k.heads);
+    const auto of_query = [&](int64_t i, int64_t g) -> float {
+      const int64_t row = span.query_begin + i;
+      const bool divided = options.kernel.normaliser == Normaliser::kSum;
+      if (divided &&
+          std::abs(normaliser[static_cast<size_t>((span.batch * q.length + row) * q.heads + g)]) >=
+              options.kernel.epsilon) {
+        return 0;
+      }
+      float dot = 0;
+      const Rows one{row, 1, false};
+      DotRows(OperandOf(o, span.batch, g, one), OperandOf(d_o, span.batch, g, one), 1, &dot, 1);
+      return dot;
+    };
+    double sum = 0;
+    for (int64_t p = span.key_count; p-- > 0;) {
+      const int64_t i = p - (span.key_count - span.query_count);
+      for (int64_t g = h * group; i >= 0 && g < (h + 1) * group; ++g) sum += of_query(i, g);
+      sum -= out[p * k.heads];
+      out[p * k.heads] = p == 0 ? 0.0f : static_cast<float>(sum);  // nothing was before the first
+    }
+  }
+}
+
 Operand WithOnes(Operand op) {
   op.extra = Operand::Extra::kOnes;
   return op;
@@ -86,6 +157,7 @@ void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstV
   CheckKernel(options.kernel);
   CheckThreads(options.threads);
   CheckNormaliser(normaliser.size(), true, q, options.kernel);
+  CheckKeep(options.keep.size(), k, options.causal);
   const std::vector<Span> spans = CheckSequences(options.sequences, q, k, options.causal);
   CheckHorizon(options.kernel, spans);
 
@@ -107,6 +179,7 @@ void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstV
       job.sweep.query_count = span.query_count;
       job.sweep.key_count = span.key_count;
       job.sweep.query_offset = options.causal ? span.key_count - span.query_count : 0;
+      SetKeep(options.keep, k, span, h, job.sweep);
       for (int64_t g = h * group; g < (h + 1) * group; ++g) {
         job.queries.push_back(FeaturesOf(q, span.batch, g, queries, kernel));
         Output& output = job.outputs.emplace_back(OutputOf(o, span.batch, g, queries));
@@ -133,16 +206,24 @@ void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstV
 //   values g dphi(k_j) = sum_i c_ij (v_j . g_i + e_i) phi(q_i)     queries [v, 1], keys [g, e],
 //   values phi(q)
 //
-// with c_ij = cos(theta (i - j)). In the last two a key gathers from the queries after it: they run
-// against time.
+// with c_ij = cos(theta (i - j)) times what query i keeps of key j. In the last two a key gathers
+// from the queries after it: they run against time.
 void LinearAttentionBackward(const ConstView& q, const ConstView& k, const ConstView& v,
                              const ConstView& o, std::span<const float> normaliser,
                              const ConstView& d_o, const View& dq, const View& dk, const View& dv,
-                             const LinearOptions& options) {
+                             const LinearOptions& options, std::span<float> d_log_keep) {
   CheckGradients(q, k, v, o, d_o, dq, dk, dv);
   CheckKernel(options.kernel);
   CheckThreads(options.threads);
   CheckNormaliser(normaliser.size(), false, q, options.kernel);
+  CheckKeep(options.keep.size(), k, options.causal);
+  if (!d_log_keep.empty() && d_log_keep.size() != options.keep.size()) {
+    Fail("attention: d_log_keep has ", d_log_keep.size(), " numbers, but keep has ",
+         options.keep.size());
+  }
+  if (!d_log_keep.empty() && dk.dtype != DType::kFloat32) {
+    Fail("attention: the gradient of what is kept is taken from dk, which must be float32");
+  }
   const std::vector<Span> spans = CheckSequences(options.sequences, q, k, options.causal);
   CheckHorizon(options.kernel, spans);
 
@@ -154,6 +235,7 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
   const StateLayout by_features(q.dim, v.dim, cos);
   const int64_t group = q.heads / k.heads;
   const QueryFactors factors = divided ? FactorsOf(q, o, normaliser, d_o, options) : QueryFactors();
+  const std::vector<float> reversed = AgainstTime(options.keep, k, spans);
   const auto with_ones = [&](Operand op) { return divided ? WithOnes(op) : op; };
 
   std::vector<SweepJob> jobs;
@@ -182,6 +264,7 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
       for_heads([&](int64_t h, int64_t begin, int64_t end) {
         SweepJob& job = add_job(by_values, span.query_count, span.key_count,
                                 options.causal ? span.key_count - span.query_count : 0);
+        SetKeep(options.keep, k, span, h, job.sweep);
         for (int64_t g = begin; g < end; ++g) {
           job.queries.push_back(
               WithFactors(OperandOf(d_o, b, g, queries), factors, q, b, g, queries, true));
@@ -198,6 +281,7 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
       ++group_index;
       for_heads([&](int64_t h, int64_t begin, int64_t end) {
         SweepJob& for_values = add_job(by_features, span.key_count, span.query_count, 0);
+        SetKeep(reversed, k, span, h, for_values.sweep);
         for_values.queries.push_back(FeaturesOf(k, b, h, keys, kernel));
         for_values.outputs.push_back(OutputOf(dv, b, h, keys));
         for (int64_t g = begin; g < end; ++g) {
@@ -206,6 +290,7 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
               WithFactors(OperandOf(d_o, b, g, queries), factors, q, b, g, queries, false));
         }
         SweepJob& for_keys = add_job(by_values, span.key_count, span.query_count, 0);
+        SetKeep(reversed, k, span, h, for_keys.sweep);
         for_keys.queries.push_back(with_ones(OperandOf(v, b, h, keys)));
         Output& output = for_keys.outputs.emplace_back(OutputOf(dk, b, h, keys));
         output.derivative = FeaturesOf(k, b, h, keys, kernel);
@@ -221,6 +306,9 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
   ZeroKeyPadding(dk, spans);
   ZeroKeyPadding(dv, spans);
   RunJobs(jobs, ThreadsFor(options.threads));
+  if (!d_log_keep.empty()) {
+    KeepGradients(q, k, o, normaliser, d_o, dk, spans, options, d_log_keep);
+  }
 }
 
 }  // namespace cosformer

@@ -40,7 +40,12 @@ struct Workspace {
     queries = arena.Take(kC * width_step);
     keys = arena.Take(streams * kC * width_step);
     key_columns = arena.Take(streams * (width_step * kC));
-    turned_keys = parts == 1 ? keys : arena.Take(streams * kC * key_step);
+    if (sweep.keep != nullptr) {
+      kept = arena.Take(kC);
+      kept_at_end = arena.Take(kC);
+      weights = arena.Take(kC * kC);
+    }
+    turned_keys = parts == 1 && sweep.keep == nullptr ? keys : arena.Take(streams * kC * key_step);
     values = arena.Take(streams * kC * value_step);
     scores = arena.Take(streams * kC * kC);
     results = arena.Take(kC * value_step);
@@ -62,10 +67,14 @@ struct Workspace {
   float* queries;      // [kC][width_step]
   float* keys;         // [streams][kC][width_step]
   float* key_columns;  // [streams][width][kC]
-  float* turned_keys;  // [streams][kC][parts][width_step]: times cos, times sin
+  float* turned_keys;  // [streams][kC][parts][width_step]: times cos, times sin, times kept_at_end
   float* values;       // [streams][kC][value_step]
   float* scores;       // [streams][kC queries][kC keys]
   float* results;      // [kC][value_step]
+  // With forgetting; null without.
+  float* kept = nullptr;         // [kC]: at each position, of the state before the chunk
+  float* kept_at_end = nullptr;  // [kC]: after the chunk, of each of its keys
+  float* weights = nullptr;  // [kC queries][kC keys]: kept of the key, times cos; 0 for later keys
   int64_t size;
 };
 
@@ -99,16 +108,48 @@ void FillAngles(const Rotation& rotation, int64_t position, const Workspace& w) 
   }
 }
 
-// turned[j] = [cos_j key_j, sin_j key_j].
+// What forgetting leaves in the chunk of `count` positions from p. Products of what is kept, one
+// position after the other: no logarithms, so that 0 is as good as any.
+void FillKept(const Sweep& sweep, const Workspace& w, int64_t p, size_t count) {
+  const DF df;
+  const float* window = sweep.rotation->window.data() + kC;
+  HWY_ALIGN float left[kC] = {};  // at position i, of each key up to it
+  float of_state = 1;
+  for (size_t i = 0; i < count; ++i) {
+    const float keep = sweep.keep[(p + static_cast<int64_t>(i)) * sweep.keep_stride];
+    of_state *= keep;
+    w.kept[i] = of_state;
+    const VF factor = hn::Set(df, keep);
+    for (size_t j = 0; j < i; j += kLanes) {
+      hn::Store(hn::Mul(hn::Load(df, left + j), factor), df, left + j);
+    }
+    left[i] = 1;
+    for (size_t j = 0; j < kC; j += kLanes) {
+      hn::Store(hn::Mul(hn::Load(df, left + j), hn::LoadU(df, window + j - i)), df,
+                w.weights + i * kC + j);
+    }
+  }
+  std::copy_n(left, kC, w.kept_at_end);
+  std::fill(w.kept + count, w.kept + kC, 0.0f);
+  ZeroRows(w.weights, kC, count, kC);
+}
+
+// turned[j] = [cos_j key_j, sin_j key_j] or key_j alone, times what is kept of it after the chunk.
 void TurnKeys(const Workspace& w, const float* HWY_RESTRICT keys, size_t count,
               float* HWY_RESTRICT turned) {
   const DF df;
   const size_t step = w.width_step;
-  const float* HWY_RESTRICT cosines = w.cos;
-  const float* HWY_RESTRICT sines = w.sin;
-  for (size_t j = 0; j < count; ++j, keys += step, turned += 2 * step) {
-    const VF cos = hn::Set(df, cosines[j]);
-    const VF sin = hn::Set(df, sines[j]);
+  for (size_t j = 0; j < count; ++j, keys += step, turned += w.key_step) {
+    const float kept = w.kept_at_end == nullptr ? 1.0f : w.kept_at_end[j];
+    if (w.parts == 1) {
+      const VF factor = hn::Set(df, kept);
+      for (size_t c = 0; c < step; c += kLanes) {
+        hn::Store(hn::Mul(factor, hn::Load(df, keys + c)), df, turned + c);
+      }
+      continue;
+    }
+    const VF cos = hn::Set(df, kept * w.cos[j]);
+    const VF sin = hn::Set(df, kept * w.sin[j]);
     for (size_t c = 0; c < step; c += kLanes) {
       const VF x = hn::Load(df, keys + c);
       hn::Store(hn::Mul(cos, x), df, turned + c);
@@ -117,7 +158,7 @@ void TurnKeys(const Workspace& w, const float* HWY_RESTRICT keys, size_t count,
   }
 }
 
-// scores[i][j] = cos(theta (i - j)) query_i . key_j where j <= i, else 0.
+// scores[i][j] = cos(theta (i - j)) query_i . key_j where j <= i, else 0; times what is kept of j.
 void ScoreChunk(const Sweep& sweep, const Workspace& w, size_t stream, size_t begin, size_t end) {
   const DF df;
   const bool sums = sweep.normalise;
@@ -135,9 +176,10 @@ void ScoreChunk(const Sweep& sweep, const Workspace& w, size_t stream, size_t be
       tile.AddRows(w.queries + i0 * step, step, keys + j0, kC, w.width);
       for (size_t r = 0; r < kRows; ++r) {
         VF sum = j0 == 0 ? hn::Zero(df) : hn::Load(df, score_sums + r * kLanes);
+        const float* weights = w.weights == nullptr ? window - (i0 + r) : w.weights + (i0 + r) * kC;
         for (size_t v = 0; v < kV; ++v) {
           const size_t j = j0 + v * kLanes;
-          const VF weight = hn::LoadU(df, window + j - (i0 + r));
+          const VF weight = hn::LoadU(df, weights + j);
           // Selected, not only multiplied: the score of a later key may be infinite.
           const VF s =
               hn::IfThenElseZero(hn::Ne(weight, hn::Zero(df)), hn::Mul(tile.sum[r][v], weight));
@@ -178,6 +220,7 @@ void Normalise(const Sweep& sweep, const Workspace& w, const float* const* state
     if (turned) {
       sum = hn::MulAdd(cos_sum, hn::Set(df, w.cos[i]), hn::Mul(sin_sum, hn::Set(df, w.sin[i])));
     }
+    if (w.kept != nullptr) sum = hn::Mul(sum, hn::Set(df, w.kept[i]));
     if (has_scores) sum = hn::Add(sum, hn::Load(df, w.score_sums + i * kLanes));
     const float total = hn::GetLane(hn::SumOfLanes(df, sum));
     if (output.sums != nullptr) {
@@ -224,6 +267,7 @@ HWY_INLINE void ReadTile(const Sweep& sweep, const Workspace& w, const Reading& 
   } else {
     add_part(0);
   }
+  if (w.kept != nullptr) tile.Scale(w.kept + i0);
   if (reading.keys > 0) {
     for (size_t s = 0; s < w.streams; ++s) {
       tile.AddRows(w.scores + (s * kC + i0) * kC, kC, w.values + s * kC * step + column, step,
@@ -255,8 +299,8 @@ void ReadChunk(const Sweep& sweep, const Workspace& w, const Reading& reading, s
 }
 
 template <size_t kV>
-HWY_INLINE void AbsorbColumns(const Sweep& sweep, const Workspace& w, size_t key_end, size_t column,
-                              float* HWY_RESTRICT state, Ahead& ahead) {
+HWY_INLINE void AbsorbColumns(const Sweep& sweep, const Workspace& w, size_t key_end, VF kept,
+                              size_t column, float* HWY_RESTRICT state, Ahead& ahead) {
   // Copies: a vector store may alias anything, so that what is read through w would be read again.
   const DF df;
   const size_t step = w.value_step;
@@ -279,7 +323,8 @@ HWY_INLINE void AbsorbColumns(const Sweep& sweep, const Workspace& w, size_t key
       }
       for (size_t r = 0; r < kRows; ++r, to += step) {
         for (size_t v = 0; v < kV; ++v) {
-          hn::Store(hn::Add(hn::Load(df, to + v * kLanes), tile.sum[r][v]), df, to + v * kLanes);
+          hn::Store(hn::MulAdd(kept, hn::Load(df, to + v * kLanes), tile.sum[r][v]), df,
+                    to + v * kLanes);
         }
       }
       ahead.Some();
@@ -292,20 +337,23 @@ HWY_INLINE void AbsorbColumns(const Sweep& sweep, const Workspace& w, size_t key
                        key_end);
       }
       for (size_t v = 0; v < kV; ++v) {
-        hn::Store(hn::Add(hn::Load(df, to + v * kLanes), row.sum[0][v]), df, to + v * kLanes);
+        hn::Store(hn::MulAdd(kept, hn::Load(df, to + v * kLanes), row.sum[0][v]), df,
+                  to + v * kLanes);
       }
       to += (part_rows - tiled) * step;
     }
   }
 }
 
-// state += sum_j turned key_j (outer) value_j. The sum over the chunk is taken from zero and then
-// added, so that it makes no difference whether a chunk is absorbed here or by another thread.
-void AbsorbChunk(const Sweep& sweep, const Workspace& w, size_t key_end, float* HWY_RESTRICT state,
-                 Ahead& ahead) {
+// state = kept * state + sum_j turned key_j (outer) value_j. The sum over the chunk is taken from
+// zero and then added, so that it makes no difference whether a chunk is absorbed here or by
+// another thread.
+void AbsorbChunk(const Sweep& sweep, const Workspace& w, size_t key_end, float kept_of_state,
+                 float* HWY_RESTRICT state, Ahead& ahead) {
   const DF df;
+  const VF kept = hn::Set(df, kept_of_state);
   ForColumns(0, w.value_step, [&](size_t column, auto vectors) HWY_ATTR {
-    AbsorbColumns<vectors()>(sweep, w, key_end, column, state, ahead);
+    AbsorbColumns<vectors()>(sweep, w, key_end, kept, column, state, ahead);
   });
   if (!sweep.normalise) return;
   float* HWY_RESTRICT sums = state + sweep.layout.Matrix();
@@ -315,7 +363,7 @@ void AbsorbChunk(const Sweep& sweep, const Workspace& w, size_t key_end, float* 
       const float* HWY_RESTRICT key = w.turned_keys + s * kC * w.key_step + f;
       for (size_t j = 0; j < key_end; ++j) sum = hn::Add(sum, hn::Load(df, key + j * w.key_step));
     }
-    hn::Store(hn::Add(hn::Load(df, sums + f), sum), df, sums + f);
+    hn::Store(hn::MulAdd(kept, hn::Load(df, sums + f), sum), df, sums + f);
   }
 }
 
@@ -365,12 +413,15 @@ void RunChunk(const SweepRun& run, const Workspace& w, int64_t p, int64_t chunk_
   const bool read_here = reads && query_begin < query_end;
   const size_t scored_keys = sweep.causal && read_here ? key_end : 0;
 
+  if (sweep.keep != nullptr) FillKept(sweep, w, p, static_cast<size_t>(chunk_end - p));
   bool finite = true;
   for (size_t s = 0; s < w.streams && key_end > 0 && (absorbs || read_here); ++s) {
     float* keys = w.keys + s * kC * w.width_step;
     float* values = w.values + s * kC * w.value_step;
     PackRows(sweep.keys[s], p, key_end, keys, w.width_step, key_end);
-    if (absorbs && w.parts == 2) TurnKeys(w, keys, key_end, w.turned_keys + s * kC * w.key_step);
+    if (absorbs && w.turned_keys != w.keys) {
+      TurnKeys(w, keys, key_end, w.turned_keys + s * kC * w.key_step);
+    }
     PackRows(sweep.values[s], p, key_end, values, w.value_step, key_end);
     if (scored_keys > 0) {
       ZeroRows(keys, w.width_step, key_end, kC);
@@ -407,7 +458,11 @@ void RunChunk(const SweepRun& run, const Workspace& w, int64_t p, int64_t chunk_
     }
   }
 
-  if (absorbs && key_end > 0) AbsorbChunk(sweep, w, key_end, run.state, ahead);
+  // Forgetting goes on where there are no keys any more.
+  if (absorbs && (key_end > 0 || sweep.keep != nullptr)) {
+    const float kept = sweep.keep == nullptr ? 1.0f : w.kept[chunk_end - p - 1];
+    AbsorbChunk(sweep, w, key_end, kept, run.state, ahead);
+  }
 }
 
 void RunSweeps(std::span<const SweepRun> runs, int64_t begin, int64_t end, SweepAction action,
@@ -429,13 +484,25 @@ void RunSweeps(std::span<const SweepRun> runs, int64_t begin, int64_t end, Sweep
 
 int64_t SweepScratch(const Sweep& sweep) { return Workspace(sweep, nullptr).size; }
 
-// One pass over a state's columns: row f takes in key[f] * value where key is given, and adds
-// query[f] * row to the result where query is given.
-template <bool kAbsorb, bool kRead, size_t kV>
-HWY_INLINE void StepColumns(const float* HWY_RESTRICT key, const float* HWY_RESTRICT query,
-                            const float* HWY_RESTRICT value, size_t rows, size_t row_step,
-                            float* HWY_RESTRICT state, float* HWY_RESTRICT result) {
+void TakeIn(float kept, float* HWY_RESTRICT state, float* HWY_RESTRICT before, int64_t count) {
   const DF df;
+  const VF factor = hn::Set(df, kept);
+  for (float* end = state + count; state != end; state += kLanes, before += kLanes) {
+    const VF had = hn::Load(df, state);
+    hn::Store(hn::MulAdd(factor, had, hn::Load(df, before)), df, state);
+    hn::Store(had, df, before);
+  }
+}
+
+// One pass over a state's columns: row f keeps `keep` of itself and takes in key[f] * value where
+// it absorbs, and adds query[f] * row to the result where it is read.
+template <bool kAbsorb, bool kRead, size_t kV>
+HWY_INLINE void StepColumns(float keep, const float* HWY_RESTRICT key,
+                            const float* HWY_RESTRICT query, const float* HWY_RESTRICT value,
+                            size_t rows, size_t row_step, float* HWY_RESTRICT state,
+                            float* HWY_RESTRICT result) {
+  const DF df;
+  const VF kept = hn::Set(df, keep);
   VF vv[kV], even[kV], odd[kV];
   for (size_t v = 0; v < kV; ++v) {
     if (kAbsorb) vv[v] = hn::Load(df, value + v * kLanes);
@@ -450,8 +517,8 @@ HWY_INLINE void StepColumns(const float* HWY_RESTRICT key, const float* HWY_REST
       VF x0 = hn::Load(df, row0 + v * kLanes);
       VF x1 = hn::Load(df, row1 + v * kLanes);
       if (kAbsorb) {
-        x0 = hn::MulAdd(hn::Set(df, key[f]), vv[v], x0);
-        x1 = hn::MulAdd(hn::Set(df, key[f + 1]), vv[v], x1);
+        x0 = hn::MulAdd(hn::Set(df, key[f]), vv[v], hn::Mul(kept, x0));
+        x1 = hn::MulAdd(hn::Set(df, key[f + 1]), vv[v], hn::Mul(kept, x1));
         hn::Store(x0, df, row0 + v * kLanes);
         hn::Store(x1, df, row1 + v * kLanes);
       }
@@ -470,18 +537,20 @@ HWY_INLINE void StepColumns(const float* HWY_RESTRICT key, const float* HWY_REST
 
 // All columns of all parts; key and query are [parts][layout.sums].
 template <bool kAbsorb, bool kRead>
-void StepState(const StateLayout& layout, const float* key, const float* query, const float* value,
-               float* state, float* result) {
+void StepState(const StateLayout& layout, float keep, const float* key, const float* query,
+               const float* value, float* state, float* result) {
   constexpr size_t kWide = kRows == 8 ? 4 : 2;
   const size_t step = static_cast<size_t>(layout.row);
   const size_t rows = static_cast<size_t>(layout.part_rows);
   for (int64_t p = 0; p < layout.parts; ++p) {
     size_t c = 0;
     for (; c + kWide * kLanes <= step; c += kWide * kLanes) {
-      StepColumns<kAbsorb, kRead, kWide>(key, query, value + c, rows, step, state + c, result + c);
+      StepColumns<kAbsorb, kRead, kWide>(keep, key, query, value + c, rows, step, state + c,
+                                         result + c);
     }
     for (; c < step; c += kLanes) {
-      StepColumns<kAbsorb, kRead, 1>(key, query, value + c, rows, step, state + c, result + c);
+      StepColumns<kAbsorb, kRead, 1>(keep, key, query, value + c, rows, step, state + c,
+                                     result + c);
     }
     key += layout.sums;
     query += layout.sums;
@@ -514,6 +583,7 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
   };
 
   PackRows(step.value, 0, 1, value, row, 1);
+  const VF kept = hn::Set(df, step.keep);
   for (size_t h = 0; h == 0 || h < step.queries.size(); ++h) {
     const bool has_query = h < step.queries.size();
     std::fill_n(result, row, 0.0f);
@@ -527,7 +597,7 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
       if (absorb) {
         turn(step.key, s, key);
         for (size_t f = 0; f < all; f += kLanes) {
-          hn::Store(hn::Add(hn::Load(df, sums + f), hn::Load(df, key + f)), df, sums + f);
+          hn::Store(hn::MulAdd(kept, hn::Load(df, sums + f), hn::Load(df, key + f)), df, sums + f);
         }
       }
       if (read) {
@@ -537,11 +607,11 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
         }
       }
       if (absorb && read) {
-        StepState<true, true>(layout, key, query, value, state, result);
+        StepState<true, true>(layout, step.keep, key, query, value, state, result);
       } else if (absorb) {
-        StepState<true, false>(layout, key, query, value, state, result);
+        StepState<true, false>(layout, step.keep, key, query, value, state, result);
       } else if (read) {
-        StepState<false, true>(layout, key, query, value, state, result);
+        StepState<false, true>(layout, step.keep, key, query, value, state, result);
       }
     }
     if (!has_query) break;
@@ -571,6 +641,34 @@ void DotRows(const Operand& x, const Operand& y, int64_t count, float* HWY_RESTR
   }
 }
 
+// phi(x) / phi'(x), for phi(x) * d = (phi / phi')(x) * (phi'(x) d). Where phi' is 0, so is phi' d.
+template <FeatureMap kMap>
+HWY_INLINE VF OverDerivative(VF x) {
+  if constexpr (kMap == FeatureMap::kEluPlusOne) {
+    const VF one = hn::Set(DF(), 1.0f);
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(DF())), hn::Add(x, one), one);
+  }
+  return x;
+}
+
+void DotGradients(const Operand& x, const Operand& d_x, int64_t count, float* HWY_RESTRICT out,
+                  int64_t out_stride) {
+  const DF df;
+  const size_t dim = static_cast<size_t>(x.dim);
+  WithMap(x.map, [&](auto map) HWY_ATTR {
+    for (int64_t r = 0; r < count; ++r) {
+      const void* a = ElementAt(x.data, x.dtype, r * x.stride);
+      const void* b = ElementAt(d_x.data, d_x.dtype, r * d_x.stride);
+      VF sum = hn::Zero(df);
+      for (size_t c = 0; c < dim; c += kLanes) {
+        sum = hn::MulAdd(OverDerivative<map()>(LoadRow(a, x.dtype, c, dim)),
+                         LoadRow(b, d_x.dtype, c, dim), sum);
+      }
+      out[r * out_stride] = hn::GetLane(hn::SumOfLanes(df, sum));
+    }
+  });
+}
+
 const char* TargetName() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace HWY_NAMESPACE
@@ -583,7 +681,9 @@ namespace cosformer {
 HWY_EXPORT(RunSweeps);
 HWY_EXPORT(SweepScratch);
 HWY_EXPORT(RunTokenStep);
+HWY_EXPORT(TakeIn);
 HWY_EXPORT(DotRows);
+HWY_EXPORT(DotGradients);
 HWY_EXPORT(TargetName);
 
 double AngleOf(const LinearKernel& kernel) {
@@ -609,6 +709,19 @@ void RunSweeps(std::span<const SweepRun> runs, int64_t begin, int64_t end, Sweep
 
 int64_t SweepScratch(const Sweep& sweep) { return HWY_DYNAMIC_DISPATCH(SweepScratch)(sweep); }
 
+// In the order in which a chunk multiplies.
+float KeptAfter(const Sweep& sweep, int64_t begin, int64_t end) {
+  float kept = 1;
+  for (int64_t p = begin; p < end && sweep.keep != nullptr; ++p) {
+    kept *= sweep.keep[p * sweep.keep_stride];
+  }
+  return kept;
+}
+
+void TakeIn(float kept, float* state, float* before, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(TakeIn)(kept, state, before, count);
+}
+
 void RunTokenStep(const TokenStep& step, float* scratch) {
   HWY_DYNAMIC_DISPATCH(RunTokenStep)(step, scratch);
 }
@@ -619,6 +732,11 @@ int64_t TokenStepScratch(const StateLayout& layout) {
 
 void DotRows(const Operand& x, const Operand& y, int64_t count, float* out, int64_t out_stride) {
   HWY_DYNAMIC_DISPATCH(DotRows)(x, y, count, out, out_stride);
+}
+
+void DotGradients(const Operand& x, const Operand& d_x, int64_t count, float* out,
+                  int64_t out_stride) {
+  HWY_DYNAMIC_DISPATCH(DotGradients)(x, d_x, count, out, out_stride);
 }
 
 const char* AttentionTarget() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }

@@ -7,6 +7,7 @@
 //
 //     sum_j cos(theta (i - j)) (x_i . y_j) z_j        x: queries, y: keys, z: values
 //
+// where there is forgetting, each term times the product of keep from position j + 1 to i;
 // which with other rows in the three roles is also each of the gradients (docs/attention.md).
 #pragma once
 
@@ -113,6 +114,9 @@ struct Sweep {
   bool causal = true;
   bool normalise = false;  // divide by the sum of the weights, kept away from zero by epsilon
   float epsilon = 0;
+  // Of position p, keep[p * keep_stride]: what remains of all before it. Null: all. Causal only.
+  const float* keep = nullptr;
+  int64_t keep_stride = 0;
   std::span<const Operand> queries;  // several heads that share the state
   std::span<const Output> outputs;   // as queries
   std::span<const Operand> keys;     // several heads that add up in the state
@@ -125,7 +129,7 @@ struct Sweep {
 enum class SweepAction : uint8_t { kAbsorb, kRead, kReadAndAbsorb };
 
 // A sweep and the states that it works on: absorbing adds to `state`; reading takes the keys before
-// the chunk from `state` and, where it is not null, from `distant` as well.
+// the chunk from `state` and, where it is not null (never with `keep`), from `distant` as well.
 struct SweepRun {
   const Sweep* sweep = nullptr;
   float* state = nullptr;
@@ -138,15 +142,23 @@ void RunSweeps(std::span<const SweepRun> runs, int64_t begin, int64_t end, Sweep
                float* scratch);
 int64_t SweepScratch(const Sweep& sweep);  // floats
 
-// One token: key 0 and its value go into each state of `absorb`, then every query reads the sum of
-// the states of `read`. Null states are passed over. cos and sin are of the angle at which the
-// token stands in each state.
+// What remains after the positions begin to end - 1 of what was before them.
+float KeptAfter(const Sweep& sweep, int64_t begin, int64_t end);
+
+// before = state; state = kept * state + before, as absorbing a chunk does it, to the bit. `count`
+// is a multiple of kMaxLanes.
+void TakeIn(float kept, float* state, float* before, int64_t count);
+
+// One token: each state of `absorb` keeps `keep` of itself and takes in key 0 and its value, then
+// every query reads the sum of the states of `read`. Null states are passed over. cos and sin are
+// of the angle at which the token stands in each state.
 struct TokenStep {
   explicit TokenStep(const StateLayout& layout) : layout(layout) {}
 
   StateLayout layout;
   bool normalise = true;
   float epsilon = 0;
+  float keep = 1;
   std::span<const Operand> queries;
   std::span<const Output> outputs;
   Operand key;
@@ -162,5 +174,10 @@ int64_t TokenStepScratch(const StateLayout& layout);  // floats
 
 // out[r * out_stride] = x_r . y_r, for the first `count` rows as they are (no map, no factor).
 void DotRows(const Operand& x, const Operand& y, int64_t count, float* out, int64_t out_stride);
+
+// out[r * out_stride] = phi(x_r) . d_r, where d_x has d_r times the derivative of x's feature map
+// at x_r: the gradient with respect to a factor of all features of row r.
+void DotGradients(const Operand& x, const Operand& d_x, int64_t count, float* out,
+                  int64_t out_stride);
 
 }  // namespace cosformer

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "attention/operands.h"
 #include "attention/sweep_jobs.h"
@@ -65,6 +66,19 @@ void CheckQueries(const LinearStateConfig& config, const ConstView& q, const Con
 
 }  // namespace
 
+struct LinearState::Tokens {
+  const ConstView* q;
+  const ConstView& k;
+  const ConstView& v;
+  const View* o;
+  std::span<const float> keep;  // [batch, length, heads], or empty
+
+  // Of the token in `row`, null where nothing is forgotten. From one token to the next: heads.
+  const float* Keep(int64_t batch, int64_t head, int64_t row) const {
+    return keep.empty() ? nullptr : keep.data() + (batch * k.length + row) * k.heads + head;
+  }
+};
+
 struct LinearState::Reach {
   int64_t tokens = 0;  // that can be taken in before something is folded or dropped
   bool absorb_first = false;
@@ -121,7 +135,8 @@ LinearState::Reach LinearState::NextReach() const {
     reach.absorb_second = true;
     reach.read_second = true;
     reach.read_first = !first_.empty();
-    reach.tokens = second_begin_ + kFold - position_;
+    reach.tokens =
+        config_.forgets ? std::numeric_limits<int64_t>::max() : second_begin_ + kFold - position_;
     reach.first_position = position_;
     reach.second_position = position_;
   }
@@ -138,7 +153,8 @@ void LinearState::Turnover() {
     first_begin_ = second_begin_;
     second_begin_ += half;
   } else {
-    if (position_ < second_begin_ + kFold) return;
+    // What is forgotten does not pile up.
+    if (config_.forgets || position_ < second_begin_ + kFold) return;
     if (first_.empty()) first_.assign(second_.size(), 0.0f);
     for (size_t i = 0; i < first_.size(); ++i) first_[i] += second_[i];
     std::fill(second_.begin(), second_.end(), 0.0f);
@@ -154,16 +170,29 @@ void LinearState::CheckRoom(int64_t tokens) const {
   }
 }
 
-void LinearState::Absorb(const ConstView& k, const ConstView& v, int threads) {
+void LinearState::CheckKeep(std::span<const float> keep, const ConstView& k) const {
+  if (config_.forgets && keep.empty() && k.length > 0) {
+    Fail("attention: this state forgets, and needs to be told what each token keeps");
+  }
+  if (!config_.forgets && !keep.empty()) {
+    Fail("attention: keep was given, but this state does not forget");
+  }
+  cosformer::CheckKeep(keep.size(), k, /*causal=*/true);
+}
+
+void LinearState::Absorb(const ConstView& k, const ConstView& v, int threads,
+                         std::span<const float> keep) {
   CheckKeysAndValues(config_, k, v);
+  CheckKeep(keep, k);
   CheckThreads(threads);
   CheckRoom(k.length);
-  Take(nullptr, k, v, nullptr, threads);
+  Take({nullptr, k, v, nullptr, keep}, threads);
 }
 
 void LinearState::Step(const ConstView& q, const ConstView& k, const ConstView& v, const View& o,
-                       int threads) {
+                       int threads, std::span<const float> keep) {
   CheckKeysAndValues(config_, k, v);
+  CheckKeep(keep, k);
   CheckQueries(config_, q, o);
   if (q.length != k.length) {
     Fail("attention: a step needs a query for each key, but q has length ", q.length,
@@ -172,27 +201,26 @@ void LinearState::Step(const ConstView& q, const ConstView& k, const ConstView& 
   if (q.dtype != k.dtype) Fail("attention: q, k and v must have one dtype");
   CheckThreads(threads);
   CheckRoom(k.length);
-  Take(&q, k, v, &o, threads);
+  Take({&q, k, v, &o, keep}, threads);
 }
 
-void LinearState::Take(const ConstView* q, const ConstView& k, const ConstView& v, const View* o,
-                       int threads) {
-  for (int64_t done = 0; done < k.length;) {
+void LinearState::Take(const Tokens& tokens, int threads) {
+  for (int64_t done = 0; done < tokens.k.length;) {
     Turnover();
     const Reach reach = NextReach();
-    const int64_t tokens = std::min(reach.tokens, k.length - done);
-    if (tokens == 1) {
-      TakeToken(q, k, v, o, reach, done, threads);
+    const int64_t count = std::min(reach.tokens, tokens.k.length - done);
+    if (count == 1) {
+      TakeToken(tokens, reach, done, threads);
     } else {
-      TakeChunk(q, k, v, o, reach, done, tokens, threads);
+      TakeChunk(tokens, reach, done, count, threads);
     }
-    position_ += tokens;
-    done += tokens;
+    position_ += count;
+    done += count;
   }
 }
 
-void LinearState::TakeToken(const ConstView* q, const ConstView& k, const ConstView& v,
-                            const View* o, const Reach& reach, int64_t row, int threads) {
+void LinearState::TakeToken(const Tokens& tokens, const Reach& reach, int64_t row, int threads) {
+  const ConstView* q = tokens.q;
   const StateLayout layout = LayoutOf(config_);
   const double theta = AngleOf(config_.kernel);
   const double first_angle = theta * static_cast<double>(reach.first_position);
@@ -215,7 +243,7 @@ void LinearState::TakeToken(const ConstView* q, const ConstView& k, const ConstV
     const int64_t b = n / (config_.heads * group);
     const int64_t h = n % (config_.heads * group);
     queries[static_cast<size_t>(n)] = FeaturesOf(*q, b, h, rows, config_.kernel);
-    outputs[static_cast<size_t>(n)] = OutputOf(*o, b, h, rows);
+    outputs[static_cast<size_t>(n)] = OutputOf(*tokens.o, b, h, rows);
   }
 
 #pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
@@ -229,8 +257,9 @@ void LinearState::TakeToken(const ConstView* q, const ConstView& k, const ConstV
         std::span(queries).subspan(static_cast<size_t>(n * group), static_cast<size_t>(group));
     step.outputs =
         std::span(outputs).subspan(static_cast<size_t>(n * group), static_cast<size_t>(group));
-    step.key = FeaturesOf(k, b, h, rows, config_.kernel);
-    step.value = OperandOf(v, b, h, rows);
+    step.key = FeaturesOf(tokens.k, b, h, rows, config_.kernel);
+    step.value = OperandOf(tokens.v, b, h, rows);
+    if (const float* kept = tokens.Keep(b, h, row)) step.keep = *kept;
     step.states = {first_.empty() ? nullptr : first_.data() + n * layout.Size(),
                    second_.data() + n * layout.Size()};
     step.cos = cos;
@@ -241,9 +270,9 @@ void LinearState::TakeToken(const ConstView* q, const ConstView& k, const ConstV
   }
 }
 
-void LinearState::TakeChunk(const ConstView* q, const ConstView& k, const ConstView& v,
-                            const View* o, const Reach& reach, int64_t begin, int64_t count,
+void LinearState::TakeChunk(const Tokens& tokens, const Reach& reach, int64_t begin, int64_t count,
                             int threads) {
+  const ConstView* q = tokens.q;
   const StateLayout layout = LayoutOf(config_);
   const Rotation rotation(config_.kernel);
   const Rows rows{begin, count, false};
@@ -261,8 +290,10 @@ void LinearState::TakeChunk(const ConstView* q, const ConstView& k, const ConstV
         job.sweep.normalise = config_.kernel.normaliser == Normaliser::kSum;
         job.sweep.epsilon = config_.kernel.epsilon;
         job.sweep.key_count = rows.count;
-        job.keys.push_back(FeaturesOf(k, b, h, rows, config_.kernel));
-        job.values.push_back(OperandOf(v, b, h, rows));
+        job.sweep.keep = tokens.Keep(b, h, begin);
+        job.sweep.keep_stride = tokens.k.heads;
+        job.keys.push_back(FeaturesOf(tokens.k, b, h, rows, config_.kernel));
+        job.values.push_back(OperandOf(tokens.v, b, h, rows));
         return job;
       };
       const bool first_leads = reach.read_first && reach.absorb_first;
@@ -273,7 +304,7 @@ void LinearState::TakeChunk(const ConstView* q, const ConstView& k, const ConstV
         job.sweep.query_count = rows.count;
         for (int64_t g = h * group; g < (h + 1) * group; ++g) {
           job.queries.push_back(FeaturesOf(*q, b, g, rows, config_.kernel));
-          job.outputs.push_back(OutputOf(*o, b, g, rows));
+          job.outputs.push_back(OutputOf(*tokens.o, b, g, rows));
         }
         if (!first_leads && reach.read_first) job.distant = first_.data() + at;
       }
@@ -288,6 +319,9 @@ void LinearState::TakeChunk(const ConstView* q, const ConstView& k, const ConstV
 void LinearState::Attend(const ConstView& q, const View& o, int64_t position, int threads) const {
   CheckQueries(config_, q, o);
   CheckThreads(threads);
+  if (config_.forgets) {
+    Fail("attention: a state that forgets is read as tokens come, by Step, and not otherwise");
+  }
   const Reach reach = NextReach();
   const bool cos = config_.kernel.reweighting == Reweighting::kCos;
   const int64_t begin = config_.endless ? first_begin_ : 0;
@@ -326,7 +360,11 @@ void LinearState::Attend(const ConstView& q, const View& o, int64_t position, in
 
 void LinearState::Merge(const LinearState& next) {
   CheckSameConfig(config_, next.config_, "the state to merge");
-  if (config_.endless) Fail("attention: endless states forget their beginnings and cannot merge");
+  if (config_.endless || config_.forgets) {
+    Fail(
+        "attention: states that are endless or forget cannot merge: they do not know what would be "
+        "left of the first after the second");
+  }
   CheckRoom(next.position_);
   const StateLayout layout = LayoutOf(config_);
   const double angle = AngleOf(config_.kernel) * static_cast<double>(position_);

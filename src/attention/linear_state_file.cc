@@ -27,7 +27,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "state files are little-endian");
 
 constexpr char kMagic[8] = {'C', 'S', 'F', 'S', 'T', 'A', 'T', 'E'};
-constexpr uint32_t kVersion = 2;  // 1 had no normaliser: it was always the sum
+// 1 had no normaliser: it was always the sum; 2 forgot nothing.
+constexpr uint32_t kVersion = 3;
 
 // Larger sizes are no state of a model, and their products would overflow.
 constexpr int64_t kMaxSize = int64_t{1} << 20;
@@ -92,6 +93,7 @@ struct Header {
   uint8_t reweighting = 0;
   uint8_t normaliser = 0;
   uint8_t endless = 0;
+  uint8_t forgets = 0;
   uint8_t has_first = 0;
   int64_t position = 0;
   int64_t first_begin = 0;
@@ -107,6 +109,7 @@ struct Header {
     visit(self.reweighting, "reweighting");
     if (version >= 2) visit(self.normaliser, "normaliser");
     visit(self.endless, "endless");
+    if (version >= 3) visit(self.forgets, "forgets");
     visit(self.has_first, "has_first");
     visit(self.config.kernel.leaky_slope, "leaky_slope");
     visit(self.config.kernel.epsilon, "epsilon");
@@ -136,12 +139,15 @@ void CheckHeader(Header& header) {
   CheckRange("reweighting", header.reweighting, 0, static_cast<int64_t>(Reweighting::kNone));
   CheckRange("normaliser", header.normaliser, 0, static_cast<int64_t>(Normaliser::kNone));
   CheckRange("endless", header.endless, 0, 1);
-  CheckRange("has_first", header.has_first, header.endless, 1);
+  CheckRange("forgets", header.forgets, 0, 1);
+  CheckRange("has_first", header.has_first, header.endless,
+             header.forgets != 0 ? header.endless : 1);
   CheckRange("position", header.position, 0, kMaxPosition);
   config.kernel.feature_map = static_cast<FeatureMap>(header.feature_map);
   config.kernel.reweighting = static_cast<Reweighting>(header.reweighting);
   config.kernel.normaliser = static_cast<Normaliser>(header.normaliser);
   config.endless = header.endless != 0;
+  config.forgets = header.forgets != 0;
   CheckKernel(config.kernel);
   if (config.endless) {
     CheckRange("horizon", config.kernel.horizon, 2, std::numeric_limits<int64_t>::max());
@@ -194,6 +200,7 @@ void LinearState::Save(std::ostream& out) const {
   header.reweighting = static_cast<uint8_t>(config_.kernel.reweighting);
   header.normaliser = static_cast<uint8_t>(config_.kernel.normaliser);
   header.endless = config_.endless ? 1 : 0;
+  header.forgets = config_.forgets ? 1 : 0;
   header.has_first = first_.empty() ? 0 : 1;
   header.position = position_;
   header.first_begin = first_begin_;

@@ -162,17 +162,43 @@ Row ZeroRow(int64_t value_dim) {
   return {std::vector<double>(value_dim), 0, std::vector<double>(value_dim), 0};
 }
 
-// The definition. phi_q [dim]; phi_k(j) [dim] and v(j) [value_dim] give rows, cosine(distance) the
-// re-weighting. Adds to `weights`, where it is asked for, s(i, j) of each key.
-template <class KeyRows, class ValueRows, class CosineOf>
-Row LinearRowOf(const double* phi_q, KeyRows&& phi_k, ValueRows&& v, CosineOf&& cosine,
-                const Reach& reach, int64_t dim, int64_t value_dim, const LinearKernel& kernel,
+// What every key of a head keeps of those before it; `k` is what it was given for.
+class Kept {
+ public:
+  Kept(std::span<const float> keep, const ConstView& k, int64_t batch, int64_t head)
+      : keep_(keep), heads_(k.heads), first_(batch * k.length * k.heads + head) {}
+  double operator()(int64_t row) const { return keep_.empty() ? 1 : keep_[first_ + row * heads_]; }
+
+ private:
+  std::span<const float> keep_;
+  int64_t heads_;
+  int64_t first_;
+};
+
+// What each key in reach is re-weighted by: cosine(distance), times what is kept of it.
+template <class CosineOf>
+std::vector<double> ReweightingOf(const CosineOf& cosine, const Kept& kept, const Reach& reach) {
+  std::vector<double> weights(reach.key_end - reach.key_begin);
+  double left = 1;
+  for (int64_t j = reach.key_end; j-- > reach.key_begin;) {
+    weights[j - reach.key_begin] = left * cosine(reach.position - (j - reach.origin));
+    left *= kept(j);
+  }
+  return weights;
+}
+
+// The definition. phi_q [dim]; phi_k(j) [dim] and v(j) [value_dim] give rows, `reweighting` has a
+// number a key. Adds to `weights`, where it is asked for, s(i, j) of each key.
+template <class KeyRows, class ValueRows>
+Row LinearRowOf(const double* phi_q, KeyRows&& phi_k, ValueRows&& v,
+                const std::vector<double>& reweighting, const Reach& reach, int64_t dim,
+                int64_t value_dim, const LinearKernel& kernel,
                 std::vector<Product>* weights = nullptr) {
   Row row = ZeroRow(value_dim);
   for (int64_t j = reach.key_begin; j < reach.key_end; ++j) {
     Product s = Dot(phi_q, phi_k(j), dim);
-    s.value *= cosine(reach.position - (j - reach.origin));
-    s.magnitude *= cosine(reach.position - (j - reach.origin));
+    s.value *= reweighting[j - reach.key_begin];
+    s.magnitude *= reweighting[j - reach.key_begin];
     row.normaliser += s.value;
     row.normaliser_magnitude += s.magnitude;
     const double* value = v(j);
@@ -194,14 +220,15 @@ Row LinearRowOf(const double* phi_q, KeyRows&& phi_k, ValueRows&& v, CosineOf&& 
 }
 
 Row LinearRowOver(const ConstView& q, const ConstView& k, const ConstView& v,
-                  const LinearKernel& kernel, int64_t batch, int64_t row, int64_t head,
-                  const Reach& reach) {
+                  const LinearKernel& kernel, std::span<const float> keep, int64_t batch,
+                  int64_t row, int64_t head, const Reach& reach) {
   const auto feature = [&kernel](double x) { return Feature(x, kernel); };
   const int64_t key_head = KeyHead(q, k, head);
   auto phi_q = RowsOf(q, batch, head, feature);
+  const auto cosine = [&](int64_t distance) { return Cosine(kernel, distance); };
   return LinearRowOf(
       phi_q(row), RowsOf(k, batch, key_head, feature), RowsOf(v, batch, key_head, kAsItIs),
-      [&](int64_t distance) { return Cosine(kernel, distance); }, reach, q.dim, v.dim, kernel);
+      ReweightingOf(cosine, Kept(keep, k, batch, key_head), reach), reach, q.dim, v.dim, kernel);
 }
 
 // As LinearRowOf; q, k(j) and v(j) are rows, `scores` receives scale * q . k_j.
@@ -311,15 +338,16 @@ Row LinearRow(const ConstView& q, const ConstView& k, const ConstView& v,
               const LinearOptions& options, int64_t batch, int64_t row, int64_t head) {
   const Place place = PlaceOf(q, k, options.sequences, batch, row);
   if (place.padding) return ZeroRow(v.dim);
-  return LinearRowOver(q, k, v, options.kernel, batch, row, head,
+  return LinearRowOver(q, k, v, options.kernel, options.keep, batch, row, head,
                        ReachOf(place, options.causal, row));
 }
 
 Row EndlessRow(const ConstView& q, const ConstView& k, const ConstView& v,
-               const LinearKernel& kernel, int64_t batch, int64_t row, int64_t head) {
+               const LinearKernel& kernel, int64_t batch, int64_t row, int64_t head,
+               std::span<const float> keep) {
   const int64_t half = kernel.horizon / 2;
   const int64_t oldest = std::max<int64_t>(0, (row / half - 1) * half);
-  return LinearRowOver(q, k, v, kernel, batch, row, head, {row, oldest, row + 1, 0});
+  return LinearRowOver(q, k, v, kernel, keep, batch, row, head, {row, oldest, row + 1, 0});
 }
 
 Row SoftmaxRow(const ConstView& q, const ConstView& k, const ConstView& v,
@@ -343,7 +371,8 @@ Output LinearForward(const ConstView& q, const ConstView& k, const ConstView& v,
     const int64_t kh = KeyHead(q, k, h);
     return LinearRowOf(
         phi_q.Row(b, i, h), [&](int64_t j) { return phi_k.Row(b, j, kh); },
-        [&](int64_t j) { return values.Row(b, j, kh); }, cosines, reach, q.dim, v.dim,
+        [&](int64_t j) { return values.Row(b, j, kh); },
+        ReweightingOf(cosines, Kept(options.keep, k, b, kh), reach), reach, q.dim, v.dim,
         options.kernel);
   });
 }
@@ -362,7 +391,7 @@ Output SoftmaxForward(const ConstView& q, const ConstView& k, const ConstView& v
 }
 
 // o = n / D with n = sum_j s_j v_j and D = sum_j s_j, so ds_j = (d_o . v_j - d_o . o) / D, the
-// second term only where D was not moved; s_j = phi(q) . phi(k_j) cos_j.
+// second term only where D was not moved; s_j = phi(q) . phi(k_j) cos_j g_(j+1) ... g_i.
 Gradients LinearBackward(const ConstView& q, const ConstView& k, const ConstView& v,
                          const ConstView& d_o, const LinearOptions& options) {
   const LinearKernel& kernel = options.kernel;
@@ -371,15 +400,19 @@ Gradients LinearBackward(const ConstView& q, const ConstView& k, const ConstView
   const Wide phi_q(q, feature), phi_k(k, feature), slope_q(q, slope), slope_k(k, slope), values(v);
   const Cosines cosines(kernel, std::max(q.length, k.length));
   Gradients g = ZeroGradients(q, k, v);
+  g.d_log_keep.assign(options.keep.size(), 0);
+  g.m_log_keep.assign(options.keep.size(), 0);
   ForGradients(
       q, k, d_o, options,
       [&](int64_t b, int64_t i, int64_t h, const Reach& reach, const double* d) {
         const int64_t kh = KeyHead(q, k, h);
+        const std::vector<double> reweighting =
+            ReweightingOf(cosines, Kept(options.keep, k, b, kh), reach);
         std::vector<Product> weights;
         const Row row = LinearRowOf(
             phi_q.Row(b, i, h), [&](int64_t j) { return phi_k.Row(b, j, kh); },
-            [&](int64_t j) { return values.Row(b, j, kh); }, cosines, reach, q.dim, v.dim, kernel,
-            &weights);
+            [&](int64_t j) { return values.Row(b, j, kh); }, reweighting, reach, q.dim, v.dim,
+            kernel, &weights);
         const bool divided = kernel.normaliser == Normaliser::kSum;
         const double divisor = divided ? MovedFromZero(row.normaliser, kernel.epsilon) : 1;
         const bool moved = !divided || std::abs(row.normaliser) < kernel.epsilon;
@@ -394,17 +427,33 @@ Gradients LinearBackward(const ConstView& q, const ConstView& k, const ConstView
         const double do_o = Dot(d, row.output.data(), v.dim).value;
         const double do_o_magnitude = divided ? Dot(d, row.magnitude.data(), v.dim).magnitude : 0;
         const size_t at_q = phi_q.Index(b, i, h);
+        Product earlier;  // w dw of the keys before j, of whose weights g_j is a factor
         for (int64_t j = reach.key_begin; j < reach.key_end; ++j) {
           const Product& s = weights[j - reach.key_begin];
           const Product do_v = Dot(d, values.Row(b, j, kh), v.dim);
           const size_t at_v = values.Index(b, j, kh);
+          if (!options.keep.empty()) {
+            const size_t at = (b * k.length + j) * k.heads + kh;
+            g.d_log_keep[at] += earlier.value;
+            // Where these cancel, this sum has roundings of its own, of 2^-53.
+            g.m_log_keep[at] += earlier.magnitude * 0x1p-26;
+            earlier.value += s.value * (do_v.value - (moved ? 0 : do_o)) / divisor;
+            // Lower precision takes it from all keys from t on, and from the queries too where the
+            // weights are not divided by their sum.
+            const double term =
+                unsure ? kInfinity : s.magnitude * (do_v.magnitude + do_o_magnitude) * amplified;
+            earlier.magnitude += term;
+            for (int64_t t = reach.origin; t <= (moved ? reach.key_end - 1 : j); ++t) {
+              g.m_log_keep[(b * k.length + t) * k.heads + kh] += term;
+            }
+          }
           for (int64_t e = 0; e < v.dim; ++e) {
             g.dv[at_v + e] += s.value * d[e] / divisor;
             g.mv[at_v + e] += unsure ? kInfinity : s.magnitude * std::abs(d[e]) * amplified;
           }
-          const double cosine = cosines(reach.position - (j - reach.origin));
-          const double ds = (do_v.value - (moved ? 0 : do_o)) / divisor * cosine;
-          const double ds_magnitude = (do_v.magnitude + do_o_magnitude) * amplified * cosine;
+          const double factor = reweighting[j - reach.key_begin];
+          const double ds = (do_v.value - (moved ? 0 : do_o)) / divisor * factor;
+          const double ds_magnitude = (do_v.magnitude + do_o_magnitude) * amplified * factor;
           const size_t at_k = phi_k.Index(b, j, kh);
           for (int64_t f = 0; f < q.dim; ++f) {
             const double to_q = phi_k.Row(b, j, kh)[f] * slope_q.Row(b, i, h)[f];

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cosformer/attention.h"
@@ -36,7 +37,8 @@ Row SoftmaxRow(const ConstView& q, const ConstView& k, const ConstView& v,
 // Endless streaming of whole batch entries: with H = horizon / 2, query i attends to the keys from
 // max(0, (i / H - 1) * H) to i, all divisions rounding down.
 Row EndlessRow(const ConstView& q, const ConstView& k, const ConstView& v,
-               const LinearKernel& kernel, int64_t batch, int64_t row, int64_t head);
+               const LinearKernel& kernel, int64_t batch, int64_t row, int64_t head,
+               std::span<const float> keep = {});
 
 // All rows, dense.
 struct Output {
@@ -57,6 +59,7 @@ Output SoftmaxForward(const ConstView& q, const ConstView& k, const ConstView& v
 struct Gradients {
   std::vector<double> dq, dk, dv;
   std::vector<double> mq, mk, mv;
+  std::vector<double> d_log_keep, m_log_keep;  // as LinearOptions::keep
 };
 
 Gradients LinearBackward(const ConstView& q, const ConstView& k, const ConstView& v,

@@ -107,21 +107,8 @@ void RunUnit(const Unit& unit, float* own_states, float* scratch) {
   }
 }
 
-// buffers[c] holds what chunk c adds; makes it the state before chunk c, and state the one after.
-void PrefixSums(float* state, float* buffers, int64_t size, int64_t chunks, int64_t begin,
-                int64_t end) {
-  for (int64_t c = 0; c < chunks; ++c) {
-    float* buffer = buffers + c * size;
-    for (int64_t i = begin; i < end; ++i) {
-      const float added = buffer[i];
-      buffer[i] = state[i];
-      state[i] += added;
-    }
-  }
-}
-
 // One job over all threads: window by window, the chunks are absorbed side by side, each from zero;
-// their running sums are taken; the chunks are read side by side.
+// their running sums make buffers[c] the state before chunk c; the chunks are read side by side.
 void RunSplit(const SweepJob& job, SweepAction action, int threads, float* state,
               AlignedFloats& scratch, int64_t scratch_size, AlignedFloats& buffers) {
   const int64_t size = job.sweep.layout.Size();
@@ -149,7 +136,11 @@ void RunSplit(const SweepJob& job, SweepAction action, int threads, float* state
         }
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < size; i += stripe) {
-          PrefixSums(state, buffers.data(), size, chunks, i, std::min(size, i + stripe));
+          for (int64_t c = 0; c < chunks; ++c) {
+            const int64_t first = p + c * kChunk;
+            TakeIn(KeptAfter(job.sweep, first, std::min(end, first + kChunk)), state + i,
+                   buffers.data() + c * size + i, std::min(size - i, stripe));
+          }
         }
       }
       if (reads) {

@@ -21,6 +21,8 @@ struct Arguments {
   LinearKernel kernel;
   bool causal = true;
   int threads = 0;
+  std::span<const float> keep = {};
+  std::span<float> d_log_keep = {};
 
   Sequences SequencesView() const {
     return {query_lengths, key_lengths, query_offsets, key_offsets};
@@ -65,9 +67,37 @@ void OneEntry(Arguments& a) {
 
 const float kNan = std::numeric_limits<float>::quiet_NaN();
 const float kInf = std::numeric_limits<float>::infinity();
+float kept[2 * 41 * 3];  // for every key and head
 
 std::vector<BadCall> Table() {
   return {
+      {"LittleKeep",
+       [](Arguments& a) { a.keep = std::span(kept).first(245); },
+       {"keep", "245", "246"},
+       kBoth,
+       true},
+      {"KeepInBothDirections",
+       [](Arguments& a) {
+         a.keep = kept;
+         a.causal = false;
+       },
+       {"keep", "causal"},
+       kBoth,
+       true},
+      {"GradientOfNothingKept",
+       [](Arguments& a) { a.d_log_keep = kept; },
+       {"d_log_keep", "246", "0"},
+       kBackward,
+       true},
+      {"KeepGradientFromBFloat16",
+       [](Arguments& a) {
+         a.keep = a.d_log_keep = kept;
+         a.dk.dtype = DType::kBFloat16;
+       },
+       {"dk", "float32"},
+       kBackward,
+       true},
+
       {"NullQ", [](Arguments& a) { a.q.data = nullptr; }, {"q", "null"}},
       {"NullK", [](Arguments& a) { a.k.data = nullptr; }, {"k", "null"}},
       {"NullV", [](Arguments& a) { a.v.data = nullptr; }, {"v", "null"}},
@@ -288,13 +318,16 @@ template <class System>
 void Run(Calls call, const Arguments& a) {
   const auto options = [&] {
     if constexpr (std::is_same_v<System, Linear>) {
-      return LinearOptions{a.kernel, a.causal, a.SequencesView(), a.threads};
+      return LinearOptions{a.kernel, a.causal, a.SequencesView(), a.threads, a.keep};
     } else {
       return SoftmaxOptions{a.causal, 0, a.SequencesView(), a.threads};
     }
   }();
   if (call == kForward) {
     System::Forward(a.q, a.k, a.v, a.o, a.normaliser, options);
+  } else if constexpr (std::is_same_v<System, Linear>) {
+    System::Backward(a.q, a.k, a.v, a.o, a.normaliser, a.d_o, a.dq, a.dk, a.dv, options,
+                     a.d_log_keep);
   } else {
     System::Backward(a.q, a.k, a.v, a.o, a.normaliser, a.d_o, a.dq, a.dk, a.dv, options);
   }
@@ -303,10 +336,9 @@ void Run(Calls call, const Arguments& a) {
 template <class System>
 void ExpectRefused(const BadCall& bad, Calls call) {
   Problem<System> p(Good());
-  Arguments a{p.q.view(), p.k.view(),  p.v.view(),  p.d_o.view(),
-              p.o.view(), p.dq.view(), p.dk.view(), p.dv.view(),
-              p.Sums(),   {},          {},          {},
-              {},         p.c.kernel,  true,        0};
+  Arguments a{p.q.view(),  p.k.view(),  p.v.view(),  p.d_o.view(), p.o.view(),
+              p.dq.view(), p.dk.view(), p.dv.view(), p.Sums(),     {},
+              {},          {},          {},          p.c.kernel,   true};
   bad.spoil(a);
   ExpectError(bad.name, bad.mentions, [&] { Run<System>(call, a); });
   for (const auto& [name, tensor] : {std::pair{"o", &p.o},

@@ -136,6 +136,7 @@ Case RandomCase(uint64_t seed) {
   c.kernel = RandomKernel(random, LongestSequence(c));
   c.scale = Choose(random, std::vector{0.f, 0.f, 0.5f, 1.f, -0.5f});
   c.mean = Choose(random, std::vector{0.f, 0.f, 0.5f, -0.5f});
+  c.forgets = c.causal && Uniform(random, 0, 1) == 0;
   return c;
 }
 
@@ -166,7 +167,8 @@ std::string Describe(const Case& c) {
       << (c.strided ? ", strided" : ", dense") << ", threads " << c.threads << "; "
       << Name(c.kernel.feature_map) << ", horizon "
       << (c.kernel.reweighting == Reweighting::kCos ? c.kernel.horizon : -1) << ", epsilon "
-      << c.kernel.epsilon << "; scale " << c.scale << ", mean " << c.mean << ';';
+      << c.kernel.epsilon << (c.kernel.normaliser == Normaliser::kNone ? ", not normalised" : "")
+      << (c.forgets ? ", forgets" : "") << "; scale " << c.scale << ", mean " << c.mean << ';';
   list("query_lengths", c.query_lengths);
   list("key_lengths", c.key_lengths);
   list("query_offsets", c.query_offsets);

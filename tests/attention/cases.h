@@ -28,6 +28,7 @@ struct Case {
   bool strided = false;               // else dense
   int threads = 1;
   LinearKernel kernel;
+  bool forgets = false;  // linear, causal
   float scale = 0;
   float mean = 0;  // of the elements of q and k, which are normal with deviation 1
   uint64_t seed = 0;

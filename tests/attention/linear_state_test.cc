@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "errors.h"
 #include "streams.h"
 
 namespace cosformer::testing {
@@ -13,19 +14,23 @@ namespace {
 TEST(LinearStateTest, StreamingEqualsParallelAtEverySplit) {
   const int64_t length = 2 * kChunk + 1;
   for (const FeatureMap map : AllFeatureMaps()) {
-    Case c = SelfAttention(length, 9);
-    c.heads = 2;
-    c.kernel.feature_map = map;
-    Problem<Linear> p(c);
-    for (int64_t split = 0; split <= length; ++split) {
-      SCOPED_TRACE(::testing::Message() << Name(map) << ", split at " << split);
-      LinearState state(ConfigOf(c));
-      p.o.Poison();
-      StepThrough(state, p, split);
-      EXPECT_EQ(state.position(), split);
-      StepThrough(state, p, length - split);
-      EXPECT_EQ(state.position(), length);
-      ExpectStreamed(p);
+    for (const bool forgets : {false, true}) {
+      Case c = SelfAttention(length, 9);
+      c.heads = 2;
+      c.kernel.feature_map = map;
+      c.forgets = forgets;
+      Problem<Linear> p(c);
+      for (int64_t split = 0; split <= length; ++split) {
+        SCOPED_TRACE(::testing::Message()
+                     << Name(map) << (forgets ? ", forgetting" : "") << ", split at " << split);
+        LinearState state(ConfigOf(c));
+        p.o.Poison();
+        StepThrough(state, p, split);
+        EXPECT_EQ(state.position(), split);
+        StepThrough(state, p, length - split);
+        EXPECT_EQ(state.position(), length);
+        ExpectStreamed(p);
+      }
     }
   }
 }
@@ -71,9 +76,10 @@ TEST(LinearStateTest, AbsorbedTokensCountAsSteppedOnes) {
 }
 
 TEST(LinearStateTest, ThreadsDoNotChangeABit) {
-  for (const int64_t length : {1, 90, 3000}) {
+  for (const int64_t length : {1, 90, 3000, 3001}) {
     Case c = RandomStream(4, length);
     c.threads = 1;
+    c.forgets = length == 3001;
     Problem<Linear> one(c);
     LinearState with_one(ConfigOf(c));
     StepThrough(with_one, one, length);
@@ -180,6 +186,7 @@ void ExpectAttends(const LinearState& state, Problem<Linear>& p, int64_t oldest,
 TEST(LinearStateTest, AttendIsCrossAttentionToWhatWasAbsorbed) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Case c = RandomStream(seed, 70);
+    c.forgets = false;
     c.queries = Uniform(*std::make_unique<Random>(seed), 1, 40);
     if (c.kernel.reweighting == Reweighting::kCos) c.kernel.horizon = 150;
     SCOPED_TRACE(Describe(c));
@@ -196,6 +203,7 @@ TEST(LinearStateTest, AttendIsCrossAttentionToWhatWasAbsorbed) {
 TEST(LinearStateTest, MergingEqualsAbsorbingAll) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Case c = RandomStream(seed, 120);
+    c.forgets = false;
     c.queries = 5;
     SCOPED_TRACE(Describe(c));
     Problem<Linear> p(c);
@@ -245,6 +253,7 @@ TEST(LinearStateTest, EndlessStreamsAttendToTheLastHalfHorizonAndMore) {
       c.batch = 2;
       c.kernel.horizon = horizon;
       c.seed = horizon;
+      c.forgets = horizon % 3 == 1;
       SCOPED_TRACE(::testing::Message() << "horizon " << horizon << ", chunks to " << largest);
       Problem<Linear> p(c);
       LinearState state(ConfigOf(c, true));
@@ -255,17 +264,39 @@ TEST(LinearStateTest, EndlessStreamsAttendToTheLastHalfHorizonAndMore) {
 }
 
 TEST(LinearStateTest, EndlessStreamsEqualAtEverySplit) {
-  Case c = SelfAttention(50, 3);
-  c.kernel.horizon = 13;
-  Problem<Linear> p(c);
-  for (int64_t split = 0; split <= 50; ++split) {
-    SCOPED_TRACE(split);
-    LinearState state(ConfigOf(c, true));
-    p.o.Poison();
-    StepThrough(state, p, split);
-    StepThrough(state, p, 50 - split);
-    ExpectEndless(p);
+  for (const bool forgets : {false, true}) {
+    Case c = SelfAttention(50, 3);
+    c.kernel.horizon = 13;
+    c.forgets = forgets;
+    Problem<Linear> p(c);
+    for (int64_t split = 0; split <= 50; ++split) {
+      SCOPED_TRACE(split);
+      LinearState state(ConfigOf(c, true));
+      p.o.Poison();
+      StepThrough(state, p, split);
+      StepThrough(state, p, 50 - split);
+      ExpectEndless(p);
+    }
   }
+}
+
+TEST(LinearStateTest, WhatForgetsIsReadAsTokensComeAndNotMerged) {
+  Case c = SelfAttention(30, 4);
+  c.forgets = true;
+  Problem<Linear> p(c);
+  LinearState state(ConfigOf(c));
+  AbsorbThrough(state, p, 0, 20);
+  const std::string before = Saved(state);
+  ExpectError("Attend", {"forgets", "Step"}, [&] { state.Attend(p.q.view(), p.o.view(), 20); });
+  ExpectError("Merge", {"forget"}, [&] { state.Merge(LinearState(ConfigOf(c))); });
+  ExpectError("no keep", {"forgets"}, [&] { state.Absorb(p.k.view(), p.v.view()); });
+  ExpectError("too little", {"keep", "29", "30"},
+              [&] { state.Absorb(p.k.view(), p.v.view(), 1, Floats(p.keep).first(29)); });
+  EXPECT_EQ(Saved(state), before);
+  c.forgets = false;
+  LinearState other(ConfigOf(c));
+  ExpectError("keep for nothing", {"keep", "does not forget"},
+              [&] { other.Absorb(p.k.view(), p.v.view(), 1, Floats(p.keep)); });
 }
 
 TEST(LinearStateTest, EndlessWeightsAreWeights) {

@@ -53,4 +53,24 @@ void ExpectSameBits(const char* name, const Tensor& a, const Tensor& b) {
   ExpectSameBits(name, a, b, [](int64_t, int64_t, int64_t) { return true; });
 }
 
+std::span<float> Floats(const Tensor& tensor) {
+  const ConstView view = tensor.view();
+  return {static_cast<float*>(const_cast<void*>(view.data)),
+          static_cast<size_t>(view.batch * view.length * view.heads * view.dim)};
+}
+
+float RandomKeep(Random& random) {
+  switch (Uniform(random, 0, 20)) {
+    case 0:
+      return 0;
+    case 1:
+      return 1e-12f;  // of two in a row nothing is left in float32
+    case 2:
+    case 3:
+      return 1;
+    default:
+      return 1 - std::exp(std::uniform_real_distribution<float>(-7, 0)(random));
+  }
+}
+
 }  // namespace cosformer::testing

@@ -23,11 +23,15 @@ inline constexpr bool kSanitized = false;
 
 struct Linear {
   static bool HasSums(const Case& c) { return c.kernel.normaliser == Normaliser::kSum; }
+  // Without what is kept, which a Problem has.
   static LinearOptions OptionsOf(const Case& c) {
-    return {c.kernel, c.causal, c.SequencesView(), c.threads};
+    return {c.kernel, c.causal, c.SequencesView(), c.threads, {}};
   }
   static constexpr auto Forward = LinearAttentionForward;
-  static constexpr auto Backward = LinearAttentionBackward;
+  // With d_log_keep or without.
+  static constexpr auto Backward = [](const auto&... arguments) {
+    LinearAttentionBackward(arguments...);
+  };
   static constexpr auto ReferenceForward = reference::LinearForward;
   static constexpr auto ReferenceBackward = reference::LinearBackward;
   static constexpr auto ReferenceRow = reference::LinearRow;
@@ -78,6 +82,12 @@ void ExpectSameBits(const char* name, const Tensor& a, const Tensor& b,
                     const std::function<bool(int64_t, int64_t, int64_t)>& compare);
 void ExpectSameBits(const char* name, const Tensor& a, const Tensor& b);
 
+// A dense tensor of floats, or nothing of one that was not made.
+std::span<float> Floats(const Tensor& tensor);
+
+// Mostly a little is forgotten; sometimes nothing, much or all.
+float RandomKeep(Random& random);
+
 template <class System>
 struct Problem {
   explicit Problem(const Case& wanted) : c(wanted), random(wanted.seed) {
@@ -90,6 +100,13 @@ struct Problem {
     dk = Make(c.gradients, c.keys, c.kv_heads, c.dim);
     dv = Make(c.gradients, c.keys, c.kv_heads, c.value_dim);
     normaliser = Tensor(DType::kFloat32, c.batch, c.queries, c.heads, 1);
+    if (std::is_same_v<System, Softmax>) c.forgets = false;
+    if (c.forgets) {
+      keep = Tensor(DType::kFloat32, c.batch, c.keys, c.kv_heads, 1);
+      d_log_keep = keep;
+      keep.Fill([this] { return RandomKeep(random); });
+      if (c.gradients != DType::kFloat32) dk = Make(DType::kFloat32, c.keys, c.kv_heads, c.dim);
+    }
     q.FillNormal(random, c.mean);
     k.FillNormal(random, c.mean);
     v.FillNormal(random);
@@ -109,22 +126,34 @@ struct Problem {
             static_cast<size_t>(c.batch * c.queries * c.heads)};
   }
 
+  auto Options() const {
+    auto options = System::OptionsOf(c);
+    if constexpr (std::is_same_v<System, Linear>) options.keep = Floats(keep);
+    return options;
+  }
+
   void Forward() {
     o.Poison();
     normaliser.Poison();
-    System::Forward(q.view(), k.view(), v.view(), o.view(), Sums(), System::OptionsOf(c));
+    System::Forward(q.view(), k.view(), v.view(), o.view(), Sums(), Options());
   }
 
   // After Forward.
   void Backward() {
     for (Tensor* gradient : {&dq, &dk, &dv}) gradient->Poison();
-    System::Backward(q.view(), k.view(), v.view(), o.view(), Sums(), d_o.view(), dq.view(),
-                     dk.view(), dv.view(), System::OptionsOf(c));
+    if constexpr (std::is_same_v<System, Linear>) {
+      if (c.forgets) d_log_keep.Poison();
+      LinearAttentionBackward(q.view(), k.view(), v.view(), o.view(), Sums(), d_o.view(), dq.view(),
+                              dk.view(), dv.view(), Options(), Floats(d_log_keep));
+    } else {
+      System::Backward(q.view(), k.view(), v.view(), o.view(), Sums(), d_o.view(), dq.view(),
+                       dk.view(), dv.view(), Options());
+    }
   }
 
   Compared CheckForward() {
     Forward();
-    const auto exact = System::ReferenceForward(q.view(), k.view(), v.view(), System::OptionsOf(c));
+    const auto exact = System::ReferenceForward(q.view(), k.view(), v.view(), Options());
     const double growth = System::ForwardGrowth(c);
     Compared compared = ExpectClose("o", o, exact.o, exact.magnitude, growth);
     if (System::HasSums(c)) {
@@ -138,13 +167,16 @@ struct Problem {
   Compared CheckBackward() {
     Backward();
     const auto exact =
-        System::ReferenceBackward(q.view(), k.view(), v.view(), d_o.view(), System::OptionsOf(c));
+        System::ReferenceBackward(q.view(), k.view(), v.view(), d_o.view(), Options());
     double growth = System::BackwardGrowth(c);
     // The o that the gradient is told was rounded when it was stored.
     if (c.outputs == DType::kBFloat16) growth += kBFloat16Unit / kUnit;
     Compared compared = ExpectClose("dq", dq, exact.dq, exact.mq, growth);
     compared += ExpectClose("dk", dk, exact.dk, exact.mk, growth);
     compared += ExpectClose("dv", dv, exact.dv, exact.mv, growth);
+    if (c.forgets) {
+      compared += ExpectClose("d_log_keep", d_log_keep, exact.d_log_keep, exact.m_log_keep, growth);
+    }
     dq.ExpectGuardsIntact("dq");
     dk.ExpectGuardsIntact("dk");
     dv.ExpectGuardsIntact("dv");
@@ -161,7 +193,8 @@ struct Problem {
   Case c;
   Random random;
   Tensor q, k, v, o, d_o, dq, dk, dv;
-  Tensor normaliser;  // [batch, queries, heads, 1]
+  Tensor normaliser;        // [batch, queries, heads, 1]
+  Tensor keep, d_log_keep;  // [batch, keys, kv_heads, 1], where the case forgets
 
  private:
   Tensor Make(DType dtype, int64_t length, int64_t heads, int64_t dim) {
@@ -175,8 +208,8 @@ template <class System>
 void ExpectRow(const Problem<System>& p, int64_t row) {
   for (int64_t b = 0; b < p.c.batch; ++b) {
     for (int64_t h = 0; h < p.c.heads; ++h) {
-      const auto exact = System::ReferenceRow(p.q.view(), p.k.view(), p.v.view(),
-                                              System::OptionsOf(p.c), b, row, h);
+      const auto exact =
+          System::ReferenceRow(p.q.view(), p.k.view(), p.v.view(), p.Options(), b, row, h);
       for (int64_t e = 0; e < p.c.value_dim; ++e) {
         EXPECT_NEAR(
             p.o.At(b, row, h, e), exact.output[e],

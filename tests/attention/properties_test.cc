@@ -40,6 +40,7 @@ void ExpectStaysWithin(const Case& c, float value, const Where& of_queries, cons
   Problem<System> clean(c), spoilt(c);
   for (Tensor* x : {&spoilt.q, &spoilt.d_o}) Spoil(*x, of_queries, value);
   for (Tensor* x : {&spoilt.k, &spoilt.v}) Spoil(*x, of_keys, value);
+  if (c.forgets) Spoil(spoilt.keep, of_keys, value);
   for (auto* p : {&clean, &spoilt}) {
     p->Forward();
     p->Backward();
@@ -51,8 +52,10 @@ void ExpectStaysWithin(const Case& c, float value, const Where& of_queries, cons
   ExpectSameBits("dq", clean.dq, spoilt.dq, queries);
   ExpectSameBits("dk", clean.dk, spoilt.dk, keys);
   ExpectSameBits("dv", clean.dv, spoilt.dv, keys);
+  if (c.forgets) ExpectSameBits("d_log_keep", clean.d_log_keep, spoilt.d_log_keep, keys);
 }
 
+template <class System>
 Case Several(int64_t length, bool causal, int threads) {
   Case c = SelfAttention(length, 20, causal);
   c.value_dim = 17;
@@ -60,6 +63,7 @@ Case Several(int64_t length, bool causal, int threads) {
   c.kv_heads = 2;
   c.heads = 4;
   c.threads = threads;
+  c.forgets = causal && std::is_same_v<System, Linear>;
   return c;
 }
 
@@ -76,7 +80,8 @@ void ForSpoilers(Check check) {
 TYPED_TEST(AttentionTest, NanAndInfStayInTheirBatchEntry) {
   ForSpoilers([](float value, bool causal, int threads) {
     const Where entry = [](int64_t b, int64_t, int64_t) { return b == 1; };
-    ExpectStaysWithin<TypeParam>(Several(70, causal, threads), value, entry, entry, entry, entry);
+    ExpectStaysWithin<TypeParam>(Several<TypeParam>(70, causal, threads), value, entry, entry,
+                                 entry, entry);
   });
 }
 
@@ -85,8 +90,8 @@ TYPED_TEST(AttentionTest, NanAndInfStayInTheirKeyHead) {
     // Key/value head 1 of 2 serves the query heads 2 and 3 of 4.
     const Where of_queries = [](int64_t, int64_t, int64_t h) { return h >= 2; };
     const Where of_keys = [](int64_t, int64_t, int64_t h) { return h == 1; };
-    ExpectStaysWithin<TypeParam>(Several(70, causal, threads), value, of_queries, of_keys,
-                                 of_queries, of_keys);
+    ExpectStaysWithin<TypeParam>(Several<TypeParam>(70, causal, threads), value, of_queries,
+                                 of_keys, of_queries, of_keys);
   });
 }
 
@@ -94,8 +99,8 @@ TYPED_TEST(AttentionTest, NanAndInfInOneQueryHeadDoNotReachThoseThatShareItsKeys
   ForSpoilers([](float value, bool causal, int threads) {
     const Where query_head = [](int64_t, int64_t, int64_t h) { return h == 2; };
     const Where key_head = [](int64_t, int64_t, int64_t h) { return h == 1; };
-    ExpectStaysWithin<TypeParam>(Several(70, causal, threads), value, query_head, kNowhere,
-                                 query_head, key_head);
+    ExpectStaysWithin<TypeParam>(Several<TypeParam>(70, causal, threads), value, query_head,
+                                 kNowhere, query_head, key_head);
   });
 }
 
@@ -103,13 +108,14 @@ TYPED_TEST(AttentionTest, NanAndInfStayInTheirQueryRow) {
   ForSpoilers([](float value, bool causal, int threads) {
     const Where row = [](int64_t b, int64_t i, int64_t h) { return b == 0 && i == 40 && h == 0; };
     const Where keys = [](int64_t b, int64_t, int64_t h) { return b == 0 && h == 0; };
-    ExpectStaysWithin<TypeParam>(Several(70, causal, threads), value, row, kNowhere, row, keys);
+    ExpectStaysWithin<TypeParam>(Several<TypeParam>(70, causal, threads), value, row, kNowhere, row,
+                                 keys);
   });
 }
 
 TYPED_TEST(AttentionTest, NanAndInfOfOneQueryOfFewStayInItsRow) {
   ForSpoilers([](float value, bool causal, int threads) {
-    Case c = Several(100, causal, threads);
+    Case c = Several<TypeParam>(100, causal, threads);
     c.queries = 3;
     const Where row = [](int64_t b, int64_t i, int64_t h) { return b == 0 && i == 1 && h == 0; };
     const Where keys = [](int64_t b, int64_t, int64_t h) { return b == 0 && h == 0; };
@@ -119,7 +125,7 @@ TYPED_TEST(AttentionTest, NanAndInfOfOneQueryOfFewStayInItsRow) {
 
 TYPED_TEST(AttentionTest, NanAndInfStayInTheirPackedSequence) {
   ForSpoilers([](float value, bool causal, int threads) {
-    Case c = Several(150, causal, threads);
+    Case c = Several<TypeParam>(150, causal, threads);
     c.batch = 1;
     c.query_offsets = {2, 35, 35, 72, 149};  // not on chunk boundaries, one of them empty
     const Where sequence = [](int64_t, int64_t i, int64_t) { return 35 <= i && i < 72; };
@@ -129,12 +135,12 @@ TYPED_TEST(AttentionTest, NanAndInfStayInTheirPackedSequence) {
 
 TYPED_TEST(AttentionTest, NanAndInfInPaddingReachNothing) {
   ForSpoilers([](float value, bool causal, int threads) {
-    Case c = Several(100, causal, threads);
+    Case c = Several<TypeParam>(100, causal, threads);
     c.query_lengths = {37, 0, 99};
     const Where padding = [&](int64_t b, int64_t i, int64_t) { return i >= c.query_lengths[b]; };
     ExpectStaysWithin<TypeParam>(c, value, padding, padding, kNowhere, kNowhere);
 
-    c = Several(100, causal, threads);
+    c = Several<TypeParam>(100, causal, threads);
     c.batch = 1;
     c.query_offsets = {3, 40, 90};
     const Where outside = [](int64_t, int64_t i, int64_t) { return i < 3 || i >= 90; };
@@ -144,7 +150,7 @@ TYPED_TEST(AttentionTest, NanAndInfInPaddingReachNothing) {
 
 TYPED_TEST(AttentionTest, PaddingOfQueriesAndKeysMayDiffer) {
   ForSpoilers([](float value, bool causal, int threads) {
-    Case c = Several(100, causal, threads);
+    Case c = Several<TypeParam>(100, causal, threads);
     c.queries = 80;
     c.query_lengths = {33, 0, 80};
     c.key_lengths = {64, 5, 99};
@@ -160,6 +166,7 @@ TYPED_TEST(AttentionTest, AFutureTokenChangesNothingInThePast) {
       Case c = SelfAttention(150, 20);
       c.queries = c.keys - prefix;
       c.threads = threads;
+      c.forgets = std::is_same_v<TypeParam, Linear>;
       Problem<TypeParam> before(c);
       before.Forward();
       for (const int64_t position : {46, 63, 64, 65, 95, 96, 128, 148, 149}) {
@@ -171,6 +178,7 @@ TYPED_TEST(AttentionTest, AFutureTokenChangesNothingInThePast) {
           after.q.SetRow(0, position - prefix, 0, value);
           after.k.SetRow(0, position, 0, value);
           after.v.SetRow(0, position, 0, value);
+          if (c.forgets) after.keep.SetRow(0, position, 0, value);
           after.Forward();
           const Where past = [&](int64_t, int64_t i, int64_t) { return i + prefix < position; };
           ExpectSameBits("o", before.o, after.o, past);
@@ -199,6 +207,7 @@ void ExpectThreadsChangeNothing(Case c) {
     ExpectSameBits("dq", one.dq, many.dq);
     ExpectSameBits("dk", one.dk, many.dk);
     ExpectSameBits("dv", one.dv, many.dv);
+    if (one.c.forgets) ExpectSameBits("d_log_keep", one.d_log_keep, many.d_log_keep);
   }
 }
 
@@ -214,6 +223,8 @@ TYPED_TEST(AttentionTest, ThreadsDoNotChangeABitOfOneLongSequence) {
     for (const bool causal : {true, false}) {
       Case c = SelfAttention(length, 33, causal);
       ExpectThreadsChangeNothing<TypeParam>(c);
+      c.forgets = causal && std::is_same_v<TypeParam, Linear>;
+      if (c.forgets) ExpectThreadsChangeNothing<TypeParam>(c);
       c.queries = length / 3;  // a prefix, or cross attention
       c.heads = 2;
       ExpectThreadsChangeNothing<TypeParam>(c);
@@ -237,6 +248,7 @@ TYPED_TEST(AttentionTest, TheLayoutInMemoryDoesNotChangeABit) {
     copy(strided.k, dense.k);
     copy(strided.v, dense.v);
     copy(strided.d_o, dense.d_o);
+    copy(strided.keep, dense.keep);
     for (auto* p : {&strided, &dense}) {
       p->Forward();
       p->Backward();
@@ -247,6 +259,9 @@ TYPED_TEST(AttentionTest, TheLayoutInMemoryDoesNotChangeABit) {
     ExpectSameBits("dq", strided.dq, dense.dq);
     ExpectSameBits("dk", strided.dk, dense.dk);
     ExpectSameBits("dv", strided.dv, dense.dv);
+    if (strided.c.forgets) {
+      ExpectSameBits("d_log_keep", strided.d_log_keep, dense.d_log_keep);
+    }
   }
 }
 
@@ -277,7 +292,7 @@ TYPED_TEST(AttentionTest, InputsMayRepeatByAStrideOfZero) {
 TYPED_TEST(AttentionTest, CallsMayRunSideBySide) {
   std::vector<Problem<TypeParam>> problems;
   for (int n = 0; n < 4; ++n) {
-    Case c = Several(120, n % 2 == 0, 1 + n % 2);
+    Case c = Several<TypeParam>(120, n % 2 == 0, 1 + n % 2);
     problems.emplace_back(c);
   }
   std::vector<std::thread> callers;

@@ -92,8 +92,7 @@ void ExpectFiniteDifferences(const char* name, const Problem<System>& p, Tensor&
                              const std::vector<double>& gradient,
                              const std::vector<double>& magnitude) {
   const auto loss = [&] {
-    const auto o =
-        System::ReferenceForward(p.q.view(), p.k.view(), p.v.view(), System::OptionsOf(p.c)).o;
+    const auto o = System::ReferenceForward(p.q.view(), p.k.view(), p.v.view(), p.Options()).o;
     double sum = 0;
     size_t n = 0;
     p.d_o.ForEach(
@@ -124,11 +123,18 @@ void CheckGradients(Case c) {
   SCOPED_TRACE(Describe(c));
   Problem<System> p(c);
   for (Tensor* x : {&p.q, &p.k, &p.v}) ToGrid(*x);
-  const auto g = System::ReferenceBackward(p.q.view(), p.k.view(), p.v.view(), p.d_o.view(),
-                                           System::OptionsOf(p.c));
+  if (p.c.forgets) ToGrid(p.keep);
+  const auto g =
+      System::ReferenceBackward(p.q.view(), p.k.view(), p.v.view(), p.d_o.view(), p.Options());
   ExpectFiniteDifferences("dq", p, p.q, g.dq, g.mq);
   ExpectFiniteDifferences("dk", p, p.k, g.dk, g.mk);
   ExpectFiniteDifferences("dv", p, p.v, g.dv, g.mv);
+  if (!p.c.forgets) return;
+  const auto by_keep = [&](std::vector<double> x) {
+    for (size_t n = 0; n < x.size(); ++n) x[n] /= Floats(p.keep)[n];
+    return x;
+  };
+  ExpectFiniteDifferences("d_keep", p, p.keep, by_keep(g.d_log_keep), by_keep(g.m_log_keep));
 }
 
 // Small enough that every element can be moved.
@@ -165,6 +171,7 @@ Case SmallCase(uint64_t seed) {
   }
   c.kernel.horizon = 8;
   c.kernel.reweighting = seed % 2 == 0 ? Reweighting::kCos : Reweighting::kNone;
+  c.forgets = c.causal && seed >= 5;
   return c;
 }
 
@@ -180,8 +187,29 @@ TEST(ReferenceTest, LinearGradientsAgreeWithFiniteDifferences) {
   }
 }
 
+TEST(ReferenceTest, GradientsWithoutNormaliserAgreeWithFiniteDifferences) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    Case c = SmallCase(seed);
+    c.kernel.normaliser = Normaliser::kNone;
+    CheckGradients<Linear>(c);
+  }
+}
+
+TEST(ReferenceTest, WhatIsKeptMultipliesOnTheWay) {
+  // One feature, all ones: the output is the mean of the values by what is kept of them.
+  Case c = SelfAttention(4, 1);
+  c.kernel.reweighting = Reweighting::kNone;
+  c.kernel.normaliser = Normaliser::kNone;
+  c.forgets = true;
+  Problem<Linear> p(c);
+  for (Tensor* x : {&p.q, &p.k, &p.v}) x->Fill([] { return 1.f; });
+  for (int64_t j = 0; j < 4; ++j) p.keep.Set(0, j, 0, 0, std::vector{0.5f, 0.25f, 0.f, 0.5f}[j]);
+  const auto o = reference::LinearForward(p.q.view(), p.k.view(), p.v.view(), p.Options()).o;
+  EXPECT_EQ(o, (std::vector<double>{1, 1.25, 1, 1.5}));
+}
+
 TEST(ReferenceTest, AMovedNormaliserIsAConstant) {
-  for (uint64_t seed = 0; seed < 5; ++seed) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
     for (const FeatureMap map : AllFeatureMaps()) {
       Case c = SmallCase(seed);
       c.kernel.feature_map = map;

@@ -20,22 +20,31 @@ V Rows(V view, int64_t begin, int64_t count) {
 }
 
 inline LinearStateConfig ConfigOf(const Case& c, bool endless = false) {
-  return {c.batch, c.kv_heads, c.dim, c.value_dim, c.kernel, endless};
+  return {c.batch, c.kv_heads, c.dim, c.value_dim, c.kernel, endless, c.forgets};
+}
+
+// What those rows keep, where the problem forgets.
+inline std::vector<float> KeepOf(const Problem<Linear>& p, int64_t begin, int64_t count) {
+  std::vector<float> keep;
+  for (int64_t b = 0; b < p.c.batch && p.c.forgets; ++b) {
+    const auto first = Floats(p.keep).begin() + (b * p.c.keys + begin) * p.c.kv_heads;
+    keep.insert(keep.end(), first, first + count * p.c.kv_heads);
+  }
+  return keep;
 }
 
 // Steps through the next `count` tokens of the problem, and writes their rows of p.o.
-template <class State>
-void StepThrough(State& state, Problem<Linear>& p, int64_t count) {
+inline void StepThrough(LinearState& state, Problem<Linear>& p, int64_t count) {
   const int64_t at = state.position();
   state.Step(Rows<ConstView>(p.q.view(), at, count), Rows<ConstView>(p.k.view(), at, count),
-             Rows<ConstView>(p.v.view(), at, count), Rows<View>(p.o.view(), at, count),
-             p.c.threads);
+             Rows<ConstView>(p.v.view(), at, count), Rows<View>(p.o.view(), at, count), p.c.threads,
+             KeepOf(p, at, count));
 }
 
 inline void AbsorbThrough(LinearState& state, const Problem<Linear>& p, int64_t begin,
                           int64_t count) {
   state.Absorb(Rows<ConstView>(p.k.view(), begin, count), Rows<ConstView>(p.v.view(), begin, count),
-               p.c.threads);
+               p.c.threads, KeepOf(p, begin, count));
 }
 
 // Sizes that add up to `total`, each at most `largest`; sometimes zero.
@@ -64,8 +73,7 @@ inline double StreamGrowth(const Case& c) { return Growth(c.dim + c.keys); }
 
 // The rows of p.o, a causal self attention, against the reference.
 inline void ExpectStreamed(const Problem<Linear>& p) {
-  const auto exact =
-      reference::LinearForward(p.q.view(), p.k.view(), p.v.view(), Linear::OptionsOf(p.c));
+  const auto exact = reference::LinearForward(p.q.view(), p.k.view(), p.v.view(), p.Options());
   ExpectClose("o", p.o, exact.o, exact.magnitude, StreamGrowth(p.c));
   p.o.ExpectGuardsIntact("o");
 }
@@ -75,8 +83,8 @@ inline void ExpectEndless(const Problem<Linear>& p) {
   for (int64_t b = 0; b < p.c.batch; ++b) {
     for (int64_t i = 0; i < p.c.queries; ++i) {
       for (int64_t h = 0; h < p.c.heads; ++h) {
-        const auto row =
-            reference::EndlessRow(p.q.view(), p.k.view(), p.v.view(), p.c.kernel, b, i, h);
+        const auto row = reference::EndlessRow(p.q.view(), p.k.view(), p.v.view(), p.c.kernel, b, i,
+                                               h, Floats(p.keep));
         exact.insert(exact.end(), row.output.begin(), row.output.end());
         magnitude.insert(magnitude.end(), row.magnitude.begin(), row.magnitude.end());
       }
