@@ -29,9 +29,11 @@ namespace cosformer {
 // o = attention(q, k, v) of cosformer/attention.h, with gradients.
 //   q [batch, n, heads, dim]     k [batch, m, kv_heads, dim]     v [batch, m, kv_heads, value_dim]
 // Differentiable once. Any strides will do as long as the last is 1; others are copied.
-// options.threads = 0 means torch's.
+// options.threads = 0 means torch's. log_keep [batch, m, kv_heads], float32 and not above 0: the
+// logarithm of what each key keeps of those before it, with gradients, in place of options.keep.
 torch::Tensor LinearAttention(const torch::Tensor& q, const torch::Tensor& k,
-                              const torch::Tensor& v, const LinearOptions& options);
+                              const torch::Tensor& v, const LinearOptions& options,
+                              const torch::Tensor& log_keep = {});
 torch::Tensor SoftmaxAttention(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, const SoftmaxOptions& options);
 

@@ -27,7 +27,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "state files are little-endian");
 
 constexpr char kMagic[8] = {'C', 'S', 'F', 'S', 'T', 'A', 'T', 'E'};
-// 1 had no normaliser: it was always the sum; 2 forgot nothing.
+// 1 had no normaliser: it was always the sum. What forgets nothing is still written as 2, which
+// earlier programs read.
 constexpr uint32_t kVersion = 3;
 
 // Larger sizes are no state of a model, and their products would overflow.
@@ -193,7 +194,8 @@ void ForEachRow(const LinearStateConfig& config, Floats& span, const Row& row) {
 void LinearState::Save(std::ostream& out) const {
   Writer write(out);
   write.Bytes(kMagic, sizeof(kMagic));
-  write(kVersion, "version");
+  const uint32_t version = config_.forgets ? kVersion : 2;
+  write(version, "version");
   Header header;
   header.config = config_;
   header.feature_map = static_cast<uint8_t>(config_.kernel.feature_map);
@@ -205,7 +207,7 @@ void LinearState::Save(std::ostream& out) const {
   header.position = position_;
   header.first_begin = first_begin_;
   header.second_begin = second_begin_;
-  Header::ForEach(header, kVersion, write);
+  Header::ForEach(header, version, write);
   for (const AlignedFloats* span : {&first_, &second_}) {
     if (span->empty()) continue;
     ForEachRow(config_, *span, [&](const float* row, int64_t count) {

@@ -20,6 +20,10 @@ constexpr FeatureSystem kSystems[] = {
     // Katharopoulos et al., 2020.
     {"linear", "the Linear Transformer, 1 + elu features, O(N)", FeatureMap::kEluPlusOne,
      Reweighting::kNone},
+    {"cosformer-gate", "cosFormer with a learned gate that forgets, causal, O(N)",
+     FeatureMap::kRelu, Reweighting::kCos, true},
+    {"linear-gate", "the Linear Transformer with a learned gate that forgets, causal, O(N)",
+     FeatureMap::kEluPlusOne, Reweighting::kNone, true},
 };
 
 }  // namespace
@@ -50,6 +54,8 @@ FeatureOptions ReadFeatureOptions(const FeatureSystem& system, int64_t max_lengt
   if (system.map != FeatureMap::kEluPlusOne) {
     result.norm = options.Choice("normaliser", "sum", {"sum", "norm"}) == "norm";
   }
+  result.gate = system.gate;
+  if (system.gate) result.gate_bias = options.Number("gate_bias", kGateBias, -20, 20);
   return result;
 }
 

@@ -16,7 +16,14 @@ struct FeatureSystem {
   std::string_view summary;
   FeatureMap map;
   Reweighting reweighting;
+  // Every token keeps g = sigmoid(w . x + b) of what was before it, a number for each head of keys
+  // and values. Causal.
+  bool gate = false;
 };
+
+// A gate of sigmoid(3) forgets with a time of 21 tokens. At 0, a time of 2, gradients would reach
+// no further for a model to learn to remember.
+inline constexpr double kGateBias = 3;
 
 struct FeatureOptions {
   LinearKernel kernel;
@@ -25,6 +32,8 @@ struct FeatureOptions {
   // bounded.
   bool norm = false;
   bool endless = false;  // a stream goes on past the horizon (see LinearStateConfig)
+  bool gate = false;
+  double gate_bias = kGateBias;  // b, when training begins
 };
 
 std::span<const FeatureSystem> FeatureSystems();
@@ -32,8 +41,8 @@ std::span<const FeatureSystem> FeatureSystems();
 const FeatureSystem* FindFeatureSystem(std::string_view name);
 
 // Options: "horizon" M in tokens (default: max_length), "normaliser" "sum" or "norm", "epsilon" the
-// least normaliser, "slope" of LeakyReLU below zero, "endless" streams; each where the system has
-// a use for it.
+// least normaliser, "slope" of LeakyReLU below zero, "endless" streams, "gate_bias"; each where the
+// system has a use for it.
 FeatureOptions ReadFeatureOptions(const FeatureSystem& system, int64_t max_length,
                                   OptionReader& options);
 

@@ -19,9 +19,13 @@ struct Views {
     k = view(rows.qkv + attention.heads * attention.dim, attention.kv_heads);
     v = view(rows.qkv + (attention.heads + attention.kv_heads) * attention.dim, attention.kv_heads);
     o = View::Of(rows.o, 1, rows.length, attention.heads, attention.dim);
+    if (attention.options.gate) {
+      keep = {rows.keep, static_cast<size_t>(rows.length * attention.kv_heads)};
+    }
   }
 
   View q, k, v, o;
+  std::span<const float> keep;
 };
 
 float* Data(const View& view) { return static_cast<float*>(view.data); }
@@ -127,12 +131,13 @@ void AttendAfter(const LayerAttention& attention, LayerState& state, const Rows&
     return;
   }
   if (auto* turned = std::get_if<TurnedState>(&state)) {
-    AttendTurned(attention, views, rows, threads,
-                 [&](const View& q, const View& k, const View& v, const View& o, bool normaliser) {
-                   (normaliser ? *turned->normaliser : turned->sums).Step(q, k, v, o, threads);
-                 });
+    AttendTurned(
+        attention, views, rows, threads,
+        [&](const View& q, const View& k, const View& v, const View& o, bool normaliser) {
+          (normaliser ? *turned->normaliser : turned->sums).Step(q, k, v, o, threads, views.keep);
+        });
   } else {
-    std::get<LinearState>(state).Step(views.q, views.k, views.v, views.o, threads);
+    std::get<LinearState>(state).Step(views.q, views.k, views.v, views.o, threads, views.keep);
   }
   if (attention.options.norm) NormaliseHeads(attention, rows);
 }
@@ -154,6 +159,7 @@ void AttendWhole(const LayerAttention& attention, bool causal, const Rows& rows,
   options.kernel = attention.options.kernel;
   options.causal = causal;
   options.threads = threads;
+  options.keep = views.keep;
   if (attention.turned()) {
     options.kernel.feature_map = FeatureMap::kIdentity;
     options.kernel.normaliser = Normaliser::kNone;

@@ -16,6 +16,7 @@ struct Rows {
   int64_t length = 0;
   const RotaryTable* rotary = nullptr;  // of these rows; for layers with rotary positions
   const float* gain = nullptr;          // [heads, dim]; with "normaliser": "norm"
+  const float* keep = nullptr;          // [length, kv_heads], of what was before; with a gate
   float* o = nullptr;                   // [length, heads * dim]
 };
 

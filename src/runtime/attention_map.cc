@@ -77,8 +77,13 @@ void AddHead(const LayerAttention& attention, const Network::QueriesAndKeys& row
   }
   const auto length = static_cast<size_t>(rows.length);
   std::vector<double> weights(length);
+  std::vector<double> kept(length, 1.0);  // of each key, at query i
   for (size_t i = 0; i < length; ++i) {
     const size_t end = causal ? i + 1 : length;
+    for (size_t j = 0; !rows.keep.empty() && j < i; ++j) {
+      kept[j] *= rows.keep[i * static_cast<size_t>(attention.kv_heads) +
+                           static_cast<size_t>(head / group)];
+    }
     double sum = 0, most = -std::numeric_limits<double>::infinity();
     for (size_t j = 0; j < end; ++j) {
       double score = Dot(q[i], k[j]);
@@ -91,8 +96,8 @@ void AddHead(const LayerAttention& attention, const Network::QueriesAndKeys& row
                                              (static_cast<double>(i) - static_cast<double>(j)) /
                                              static_cast<double>(kernel->horizon))
                                   : 1;
-        score *= cosine;
-        sum += plain_q.empty() ? score : cosine * Dot(plain_q[i], plain_k[j]);
+        score *= cosine * kept[j];
+        sum += plain_q.empty() ? score : cosine * kept[j] * Dot(plain_q[i], plain_k[j]);
       }
       weights[j] = score;
     }

@@ -19,7 +19,8 @@ LinearKernel KernelOf(const LayerAttention& attention) {
 
 LinearStateConfig StateConfig(const LayerAttention& attention, const LinearKernel& kernel,
                               int64_t value_dim) {
-  return {1, attention.kv_heads, attention.dim, value_dim, kernel, attention.options.endless};
+  return {1,      attention.kv_heads,        attention.dim,         value_dim,
+          kernel, attention.options.endless, attention.options.gate};
 }
 
 // Of features that exist already, summed without a normaliser.
@@ -113,6 +114,12 @@ LayerAttention AttentionOf(const ModelConfig& config, size_t layer, bool endless
     attention.softmax = true;
   } else if (const FeatureSystem* feature = FindFeatureSystem(system.system)) {
     attention.options = ReadFeatureOptions(*feature, config.max_length, options);
+    if (attention.options.gate && config.kind != ModelKind::kDecoder) {
+      throw Error(fmt::format(
+          "config: layer {} has the attention \"{}\", which is causal; a model of kind \"{}\" "
+          "attends in both directions",
+          layer, system.system, Name(config.kind)));
+    }
     if (endless && attention.options.kernel.reweighting == Reweighting::kCos) {
       attention.options.endless = true;
     }

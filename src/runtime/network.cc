@@ -44,6 +44,7 @@ struct Network::Work {
         y(Size(rows, config.width)),
         branch(Size(rows, config.width)),
         qkv(Size(rows, (config.heads + 2 * config.kv_heads) * config.head_dim)),
+        keep(Size(rows, config.kv_heads)),
         o(Size(rows, config.heads * config.head_dim)),
         pre(Size(rows, PreWidth(config.activation, config.hidden))),
         hidden(config.activation == Activation::kSwiglu ? Size(rows, config.hidden) : 0) {}
@@ -54,7 +55,9 @@ struct Network::Work {
   AlignedFloats x;       // [rows, width]: the residual stream; at the end, normalised
   AlignedFloats y;       // [rows, width]
   AlignedFloats branch;  // [rows, width]: still to be added to x
-  AlignedFloats qkv, o;
+  AlignedFloats qkv;
+  AlignedFloats keep;  // [rows, kv_heads], where a layer has a gate
+  AlignedFloats o;
   AlignedFloats pre, hidden;  // activations in place, where they can be
 };
 
@@ -176,8 +179,9 @@ void Network::Embed(std::span<const int32_t> tokens, int64_t position, float* ro
   AddPositions(position, static_cast<int64_t>(tokens.size()), rows);
 }
 
-// From the embedded rows in work.x to their normalised result in the same place. attend(layer, qkv,
-// o) returns false where nothing further is wanted.
+// From the embedded rows in work.x to their normalised result in the same place. attend(layer) goes
+// from work.qkv, and work.keep with a gate, to work.o; it returns false where nothing further is
+// wanted.
 template <class Attend>
 void Network::RunLayers(Work& work, int64_t rows, const Attend& attend) const {
   const bool pre_norm = config_.norm_place == NormPlace::kPre;
@@ -208,7 +212,14 @@ void Network::RunLayers(Work& work, int64_t rows, const Attend& attend) const {
     const float* input = before(layer.attention_norm);
     Multiply(input, width, rows, layer.in, OrNull(layer.in_bias), work.qkv.data(), layer.in.rows,
              threads_);
-    if (!attend(i, work.qkv.data(), work.o.data())) return;
+    if (attention_[i].options.gate) {
+      Multiply(input, width, rows, layer.gate, layer.gate_bias.data(), work.keep.data(),
+               config_.kv_heads, threads_);
+      for (int64_t j = 0; j < rows * config_.kv_heads; ++j) {
+        work.keep[static_cast<size_t>(j)] = 1 / (1 + std::exp(-work.keep[static_cast<size_t>(j)]));
+      }
+    }
+    if (!attend(i)) return;
     Multiply(work.o.data(), layer.out.columns, rows, layer.out, OrNull(layer.out_bias),
              work.branch.data(), width, threads_);
     after(layer.attention_norm);
@@ -245,14 +256,15 @@ void Network::RunPass(std::span<const Turn> turns, int64_t rows, Work& work, flo
   const int64_t row_in = (config_.heads + 2 * config_.kv_heads) * config_.head_dim;
   const int64_t row_out = config_.heads * config_.head_dim;
   const auto count = static_cast<int64_t>(turns.size());
-  RunLayers(work, rows, [&](size_t layer, float* qkv, float* o) {
+  RunLayers(work, rows, [&](size_t layer) {
     const auto attend = [&](int64_t i, int threads) {
       const auto s = static_cast<size_t>(i);
-      AttendAfter(attention_[layer], turns[s].state->layers[layer],
-                  {qkv + begins[s] * row_in, static_cast<int64_t>(turns[s].tokens.size()),
-                   rotary ? &tables[s] : nullptr, OrNull(parameters_.layers[layer].gain),
-                   o + begins[s] * row_out},
-                  threads);
+      AttendAfter(
+          attention_[layer], turns[s].state->layers[layer],
+          {work.qkv.data() + begins[s] * row_in, static_cast<int64_t>(turns[s].tokens.size()),
+           rotary ? &tables[s] : nullptr, OrNull(parameters_.layers[layer].gain),
+           work.keep.data() + begins[s] * config_.kv_heads, work.o.data() + begins[s] * row_out},
+          threads);
     };
     if (count == 1 || threads_ == 1) {
       for (int64_t i = 0; i < count; ++i) attend(i, threads_);
@@ -311,6 +323,14 @@ void Network::Advance(std::span<const Turn> turns, float* hidden) const {
   KeepWork(std::move(work));
 }
 
+void Network::AttendWholeText(size_t layer, int64_t length, const RotaryTable* rotary,
+                              Work& work) const {
+  AttendWhole(attention_[layer], config_.kind == ModelKind::kDecoder,
+              {work.qkv.data(), length, rotary, OrNull(parameters_.layers[layer].gain),
+               work.keep.data(), work.o.data()},
+              threads_);
+}
+
 std::vector<float> Network::EncodeRows(std::vector<float> x, int64_t length) const {
   Work work(config_, length);
   std::copy(x.begin(), x.end(), work.x.begin());
@@ -318,10 +338,8 @@ std::vector<float> Network::EncodeRows(std::vector<float> x, int64_t length) con
   if (config_.positions.kind == PositionKind::kRotary) {
     table.emplace(length, config_.head_dim, config_.positions.rotary_base);
   }
-  RunLayers(work, length, [&](size_t layer, float* qkv, float* o) {
-    AttendWhole(attention_[layer], config_.kind == ModelKind::kDecoder,
-                {qkv, length, table ? &*table : nullptr, OrNull(parameters_.layers[layer].gain), o},
-                threads_);
+  RunLayers(work, length, [&](size_t layer) {
+    AttendWholeText(layer, length, table ? &*table : nullptr, work);
     return true;
   });
   std::copy(work.x.begin(), work.x.end(), x.begin());
@@ -448,15 +466,16 @@ Network::QueriesAndKeys Network::QueriesAndKeysOf(std::span<const int32_t> token
   if (config_.positions.kind == PositionKind::kRotary) {
     table.emplace(length, config_.head_dim, config_.positions.rotary_base);
   }
-  RunLayers(work, length, [&](size_t i, float* qkv, float* o) {
+  RunLayers(work, length, [&](size_t i) {
     if (i == layer) return false;
-    AttendWhole(attention_[i], config_.kind == ModelKind::kDecoder,
-                {qkv, length, table ? &*table : nullptr, OrNull(parameters_.layers[i].gain), o},
-                threads_);
+    AttendWholeText(i, length, table ? &*table : nullptr, work);
     return true;
   });
   QueriesAndKeys result;
   result.length = length;
+  if (attention_[layer].options.gate) {
+    result.keep.assign(work.keep.begin(), work.keep.begin() + length * config_.kv_heads);
+  }
   const int64_t all = config_.heads * config_.head_dim;
   const int64_t kv = config_.kv_heads * config_.head_dim;
   for (int64_t t = 0; t < length; ++t) {

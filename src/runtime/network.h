@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "formats/config.h"
+#include "kernels/rotary.h"
 #include "runtime/layer_state.h"
 #include "runtime/parameters.h"
 
@@ -74,6 +75,8 @@ class Network {
     int64_t length = 0;
     std::vector<float> q;  // [length, heads, dim]
     std::vector<float> k;  // [length, kv_heads, dim]
+    std::vector<float>
+        keep;  // [length, kv_heads], with a gate: what each token keeps of all before
   };
   QueriesAndKeys QueriesAndKeysOf(std::span<const int32_t> tokens, size_t layer) const;
 
@@ -92,6 +95,7 @@ class Network {
   void RunLayers(Work& work, int64_t rows, const Attend& attend) const;
   void RunPass(std::span<const Turn> turns, int64_t rows, Work& work, float* hidden) const;
   std::vector<float> EncodeRows(std::vector<float> x, int64_t length) const;
+  void AttendWholeText(size_t layer, int64_t length, const RotaryTable* rotary, Work& work) const;
   std::vector<float> Pooled(std::span<const float> hidden) const;
 
   ModelConfig config_;

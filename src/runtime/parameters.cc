@@ -220,12 +220,13 @@ class Reader {
   std::set<std::string> used_;
 };
 
-bool HasGain(const ModelConfig& config, size_t layer) {
+// Of a layer that is not linear attention, those of one without parameters of its own.
+FeatureOptions OptionsOf(const ModelConfig& config, size_t layer) {
   const SystemConfig& system = config.attention[layer];
   const FeatureSystem* feature = FindFeatureSystem(system.system);
-  if (feature == nullptr) return false;
+  if (feature == nullptr) return {};
   OptionReader options(system.options, "attention " + system.system);
-  return ReadFeatureOptions(*feature, config.max_length, options).norm;
+  return ReadFeatureOptions(*feature, config.max_length, options);
 }
 
 }  // namespace
@@ -279,7 +280,12 @@ std::vector<Slot> SlotsOf(const ModelConfig& config, Parameters& parameters) {
     norm(name + "attention_norm", layer.attention_norm);
     matrix(name + "attention.in_weight", layer.in, all + 2 * kv, width, true);
     matrix(name + "attention.out_weight", layer.out, width, all, true);
-    if (HasGain(config, i)) vector(name + "attention.system.gain", layer.gain, all);
+    const FeatureOptions options = OptionsOf(config, i);
+    if (options.norm) vector(name + "attention.system.gain", layer.gain, all);
+    if (options.gate) {
+      matrix(name + "attention.system.gate_weight", layer.gate, config.kv_heads, width, false);
+      vector(name + "attention.system.gate_bias", layer.gate_bias, config.kv_heads);
+    }
     norm(name + "feed_forward_norm", layer.feed_forward_norm);
     matrix(name + "feed_forward.in_weight", layer.hidden, pre, width, true);
     matrix(name + "feed_forward.out_weight", layer.back, width, config.hidden, true);

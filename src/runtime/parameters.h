@@ -46,7 +46,9 @@ struct LayerParameters {
   Weights in;      // [(heads + 2 kv_heads) * head_dim, width]: queries, keys, values
   Vector in_bias;  // or empty, as all that follow
   Vector gain;     // [heads, head_dim], with "normaliser": "norm"
-  Weights out;     // [width, heads * head_dim]
+  Weights gate;    // [kv_heads, width], float32, where the system has a gate
+  Vector gate_bias;
+  Weights out;  // [width, heads * head_dim]
   Vector out_bias;
   NormParameters feed_forward_norm;
   Weights hidden;  // [PreWidth(hidden), width]

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <cmath>
 #include <optional>
 
 #include "zoo/operators.h"
@@ -66,8 +67,13 @@ Tensor UnitRootMeanSquare(const Tensor& o, const Tensor& gain) {
 // One state, or with rotary positions two: of the numerator, and of the normaliser.
 class FeatureStream final : public Stream {
  public:
-  FeatureStream(const Geometry& geometry, const FeatureOptions& options, Tensor gain, int64_t batch)
-      : geometry_(geometry), options_(options), gain_(std::move(gain)), batch_(batch) {}
+  FeatureStream(const Geometry& geometry, const FeatureOptions& options, Tensor gain, Gate gate,
+                int64_t batch)
+      : geometry_(geometry),
+        options_(options),
+        gain_(std::move(gain)),
+        gate_(std::move(gate)),
+        batch_(batch) {}
 
   int64_t position() const override { return sums_ ? sums_->position() : 0; }
   size_t bytes() const override {
@@ -75,16 +81,17 @@ class FeatureStream final : public Stream {
   }
 
   Tensor Step(const Inputs& inputs) override {
+    const Tensor log_keep = gate_.LogKeep(inputs.x);
     Tensor o;
     if (inputs.rotary == nullptr) {
       LinearKernel kernel = options_.kernel;
       if (options_.norm) kernel.normaliser = Normaliser::kNone;
-      o = In(sums_, kernel, geometry_.value_dim).Step(inputs.q, inputs.k, inputs.v);
+      o = In(sums_, kernel, geometry_.value_dim).Step(inputs.q, inputs.k, inputs.v, log_keep);
     } else {
       const LinearKernel kernel = OfFeatures(options_.kernel);
       o = RotatedAttention(
           inputs, options_, [&](const Tensor& q, const Tensor& k, const Tensor& v, bool rotated) {
-            return In(rotated ? sums_ : normaliser_, kernel, v.size(3)).Step(q, k, v);
+            return In(rotated ? sums_ : normaliser_, kernel, v.size(3)).Step(q, k, v, log_keep);
           });
     }
     return options_.norm ? UnitRootMeanSquare(o, gain_) : o;
@@ -96,13 +103,14 @@ class FeatureStream final : public Stream {
                    int64_t value_dim) {
     Geometry geometry = geometry_;
     geometry.value_dim = value_dim;
-    if (!stream) stream.emplace(geometry, kernel, options_.endless, batch_);
+    if (!stream) stream.emplace(geometry, kernel, options_.endless, gate_.defined(), batch_);
     return *stream;
   }
 
   Geometry geometry_;
   FeatureOptions options_;
   Tensor gain_;
+  Gate gate_;
   int64_t batch_;
   std::optional<LinearStream> sums_;
   std::optional<LinearStream> normaliser_;
@@ -130,14 +138,31 @@ Tensor AttendAt(const Inputs& inputs, const LinearKernel& kernel) {
 }  // namespace
 
 LinearStream::LinearStream(const Geometry& geometry, const LinearKernel& kernel, bool endless,
-                           int64_t batch)
+                           bool forgets, int64_t batch)
     : state_({batch, geometry.kv_heads, geometry.dim, geometry.value_dim, kernel,
-              endless && kernel.reweighting == Reweighting::kCos}) {}
+              endless && kernel.reweighting == Reweighting::kCos, forgets}) {}
 
-Tensor LinearStream::Step(const Tensor& q, const Tensor& k, const Tensor& v) {
+Tensor LinearStream::Step(const Tensor& q, const Tensor& k, const Tensor& v,
+                          const Tensor& log_keep) {
   Tensor o = torch::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
-  state_.Step(ViewOf(q), ViewOf(k), ViewOf(v), MutableViewOf(o), at::get_num_threads());
+  const Tensor keep = log_keep.defined() ? log_keep.exp().contiguous() : Tensor();
+  std::span<const float> numbers;
+  if (keep.defined()) numbers = {keep.data_ptr<float>(), static_cast<size_t>(keep.numel())};
+  state_.Step(ViewOf(q), ViewOf(k), ViewOf(v), MutableViewOf(o), at::get_num_threads(), numbers);
   return o;
+}
+
+Gate Gate::Of(torch::nn::Module& system, const Geometry& geometry, double bias) {
+  const double bound = 1 / std::sqrt(static_cast<double>(geometry.width));
+  const Tensor weight = torch::empty({geometry.kv_heads, geometry.width}).uniform_(-bound, bound);
+  return {system.register_parameter("gate_weight", weight),
+          system.register_parameter("gate_bias", torch::full({geometry.kv_heads}, bias))};
+}
+
+Tensor Gate::Logits(const Tensor& x) const { return torch::linear(x, weight, bias); }
+
+Tensor Gate::LogKeep(const Tensor& x) const {
+  return defined() ? torch::log_sigmoid(Logits(x)) : Tensor();
 }
 
 FeatureAttention::FeatureAttention(const Geometry& geometry, const FeatureOptions& options)
@@ -145,6 +170,7 @@ FeatureAttention::FeatureAttention(const Geometry& geometry, const FeatureOption
   if (options.norm) {
     gain_ = register_parameter("gain", torch::ones({geometry.heads, geometry.value_dim}));
   }
+  if (options.gate) gate_ = Gate::Of(*this, geometry, options.gate_bias);
 }
 
 Tensor FeatureAttention::Forward(const Inputs& inputs) {
@@ -161,21 +187,23 @@ Tensor FeatureAttention::Forward(const Inputs& inputs) {
   call.causal = geometry_.causal();
   call.sequences = inputs.layout.View();
   if (options_.norm) call.kernel.normaliser = Normaliser::kNone;
+  const Tensor log_keep = gate_.LogKeep(inputs.x);
   Tensor o;
   if (inputs.rotary == nullptr) {
-    o = moved ? AttendAt(inputs, call.kernel) : LinearAttention(inputs.q, inputs.k, inputs.v, call);
+    o = moved ? AttendAt(inputs, call.kernel)
+              : LinearAttention(inputs.q, inputs.k, inputs.v, call, log_keep);
   } else {
     call.kernel = OfFeatures(options_.kernel);
     o = RotatedAttention(inputs, options_,
                          [&](const Tensor& q, const Tensor& k, const Tensor& v, bool) {
-                           return LinearAttention(q, k, v, call);
+                           return LinearAttention(q, k, v, call, log_keep);
                          });
   }
   return options_.norm ? UnitRootMeanSquare(o, gain_) : o;
 }
 
 std::unique_ptr<Stream> FeatureAttention::NewStream(int64_t batch) {
-  return std::make_unique<FeatureStream>(geometry_, options_, gain_, batch);
+  return std::make_unique<FeatureStream>(geometry_, options_, gain_, gate_, batch);
 }
 
 void AddFeatureAttention(std::vector<Entry>& entries) {
@@ -183,7 +211,7 @@ void AddFeatureAttention(std::vector<Entry>& entries) {
     Entry entry;
     entry.name = system.name;
     entry.summary = system.summary;
-    entry.abilities = kFeatureAbilities;
+    entry.abilities = system.gate ? kGatedAbilities : kFeatureAbilities;
     entry.rotary = RotaryUse::kInside;
     entry.stochastic_positions = true;
     entry.make = [&system](const Geometry& geometry, OptionReader& options) {

@@ -7,6 +7,21 @@
 
 namespace cosformer::zoo {
 
+// What a token keeps of those before it: the sigmoid of a product with the token itself. Without
+// tensors, everything.
+struct Gate {
+  // With parameters gate_weight and gate_bias of `system`.
+  static Gate Of(torch::nn::Module& system, const Geometry& geometry, double bias);
+
+  bool defined() const { return weight.defined(); }
+  torch::Tensor Logits(const torch::Tensor& x) const;  // [batch, n, width] -> [batch, n, kv_heads]
+  // As LinearAttention takes it; undefined without tensors.
+  torch::Tensor LogKeep(const torch::Tensor& x) const;
+
+  torch::Tensor weight;  // [kv_heads, width]
+  torch::Tensor bias;    // [kv_heads]
+};
+
 class FeatureAttention final : public System {
  public:
   FeatureAttention(const Geometry& geometry, const FeatureOptions& options);
@@ -18,6 +33,7 @@ class FeatureAttention final : public System {
   Geometry geometry_;
   FeatureOptions options_;
   torch::Tensor gain_;  // [heads, value_dim], with norm
+  Gate gate_;
 };
 
 // Of all systems made of it.
@@ -27,13 +43,18 @@ inline constexpr Abilities kFeatureAbilities = {.causal = true,
                                                 .streaming = true,
                                                 .padding = true,
                                                 .packing = true};
+inline constexpr Abilities kGatedAbilities = {
+    .causal = true, .streaming = true, .padding = true, .packing = true};
 
 // Linear attention over features whose streams remember a LinearState, for the systems that compute
 // features of their own. Takes q and k as the kernel's feature map expects them.
 class LinearStream {
  public:
-  LinearStream(const Geometry& geometry, const LinearKernel& kernel, bool endless, int64_t batch);
-  torch::Tensor Step(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v);
+  LinearStream(const Geometry& geometry, const LinearKernel& kernel, bool endless, bool forgets,
+               int64_t batch);
+  // log_keep, as LinearAttention takes it, where it forgets.
+  torch::Tensor Step(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                     const torch::Tensor& log_keep = {});
   int64_t position() const { return state_.position(); }
   size_t bytes() const { return state_.bytes(); }
 

@@ -93,14 +93,19 @@ struct Linear {
     return kept.options.kernel.normaliser == Normaliser::kSum;
   }
   template <class... Args>
-  static void Forward(const Kept& kept, const ConstView& q, const ConstView& k, const ConstView& v,
-                      const Args&... args) {
-    LinearAttentionForward(q, k, v, args..., kept.options);
+  static void Forward(const Kept& kept, std::span<const float> keep, const ConstView& q,
+                      const ConstView& k, const ConstView& v, const Args&... args) {
+    LinearAttentionForward(q, k, v, args..., With(kept.options, keep));
   }
   template <class... Args>
-  static void Backward(const Kept& kept, const ConstView& q, const ConstView& k, const ConstView& v,
+  static void Backward(const Kept& kept, std::span<const float> keep, std::span<float> d_log_keep,
+                       const ConstView& q, const ConstView& k, const ConstView& v,
                        const Args&... args) {
-    LinearAttentionBackward(q, k, v, args..., kept.options);
+    LinearAttentionBackward(q, k, v, args..., With(kept.options, keep), d_log_keep);
+  }
+  static LinearOptions With(LinearOptions options, std::span<const float> keep) {
+    options.keep = keep;
+    return options;
   }
 };
 
@@ -108,13 +113,14 @@ struct Softmax {
   using Kept = KeptOptions<SoftmaxOptions>;
   static bool HasSums(const Kept&) { return true; }
   template <class... Args>
-  static void Forward(const Kept& kept, const ConstView& q, const ConstView& k, const ConstView& v,
-                      const Args&... args) {
+  static void Forward(const Kept& kept, std::span<const float> /*keep*/, const ConstView& q,
+                      const ConstView& k, const ConstView& v, const Args&... args) {
     SoftmaxAttentionForward(q, k, v, args..., kept.options);
   }
   template <class... Args>
-  static void Backward(const Kept& kept, const ConstView& q, const ConstView& k, const ConstView& v,
-                       const Args&... args) {
+  static void Backward(const Kept& kept, std::span<const float> /*keep*/,
+                       std::span<float> /*d_log_keep*/, const ConstView& q, const ConstView& k,
+                       const ConstView& v, const Args&... args) {
     SoftmaxAttentionBackward(q, k, v, args..., kept.options);
   }
 };
@@ -123,13 +129,14 @@ struct Pattern {
   using Kept = KeptPatterns;
   static bool HasSums(const Kept&) { return true; }
   template <class... Args>
-  static void Forward(const Kept& kept, const ConstView& q, const ConstView& k, const ConstView& v,
-                      const Args&... args) {
+  static void Forward(const Kept& kept, std::span<const float> /*keep*/, const ConstView& q,
+                      const ConstView& k, const ConstView& v, const Args&... args) {
     PatternAttentionForward(q, k, v, kept.pointers, args..., kept.options);
   }
   template <class... Args>
-  static void Backward(const Kept& kept, const ConstView& q, const ConstView& k, const ConstView& v,
-                       const Args&... args) {
+  static void Backward(const Kept& kept, std::span<const float> /*keep*/,
+                       std::span<float> /*d_log_keep*/, const ConstView& q, const ConstView& k,
+                       const ConstView& v, const Args&... args) {
     PatternAttentionBackward(q, k, v, kept.pointers, args..., kept.options);
   }
 };
@@ -138,14 +145,17 @@ template <class Operator>
 struct OperatorFunction : torch::autograd::Function<OperatorFunction<Operator>> {
   using Kept = typename Operator::Kept;
 
+  // log_keep: empty but where linear attention forgets. An undefined tensor cannot be passed here.
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const c10::intrusive_ptr<Kept>& kept, bool backward) {
+                        const Tensor& log_keep, const c10::intrusive_ptr<Kept>& kept,
+                        bool backward) {
     Tensor o = OutputFor(q, v);
-    Tensor sums = backward && Operator::HasSums(*kept) ? SumsFor(q) : Tensor();
-    Operator::Forward(*kept, zoo::ViewOf(q), zoo::ViewOf(k), zoo::ViewOf(v), zoo::MutableViewOf(o),
-                      FloatsOf(sums));
+    const Tensor sums = backward && Operator::HasSums(*kept) ? SumsFor(q) : Tensor();
+    const Tensor keep = log_keep.numel() > 0 ? log_keep.exp().contiguous() : Tensor();
+    Operator::Forward(*kept, FloatsOf(keep), zoo::ViewOf(q), zoo::ViewOf(k), zoo::ViewOf(v),
+                      zoo::MutableViewOf(o), FloatsOf(sums));
     if (backward) {
-      ctx->save_for_backward({q, k, v, o, sums});
+      ctx->save_for_backward({q, k, v, o, sums, keep});
       ctx->saved_data["options"] = c10::IValue::make_capsule(kept);
     }
     return o;
@@ -154,36 +164,51 @@ struct OperatorFunction : torch::autograd::Function<OperatorFunction<Operator>> 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     zoo::RequireFirstDerivative();
     const variable_list saved = ctx->get_saved_variables();
-    const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &o = saved[3], &sums = saved[4];
+    const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &o = saved[3], &sums = saved[4],
+                 &keep = saved[5];
     const auto kept =
         c10::static_intrusive_pointer_cast<Kept>(ctx->saved_data["options"].toCapsule());
     const Tensor d_o = Checked(gradients[0], "the gradient");
     Tensor dq = torch::empty(q.sizes(), q.options());
     Tensor dk = torch::empty(k.sizes(), k.options());
     Tensor dv = torch::empty(v.sizes(), v.options());
+    const Tensor d_log_keep = keep.defined() ? torch::empty_like(keep) : Tensor();
     const std::span<float> floats = FloatsOf(sums);
-    Operator::Backward(*kept, zoo::ViewOf(q), zoo::ViewOf(k), zoo::ViewOf(v), zoo::ViewOf(o),
-                       std::span<const float>(floats), zoo::ViewOf(d_o), zoo::MutableViewOf(dq),
-                       zoo::MutableViewOf(dk), zoo::MutableViewOf(dv));
-    return {dq, dk, dv, Tensor(), Tensor()};
+    Operator::Backward(*kept, FloatsOf(keep), FloatsOf(d_log_keep), zoo::ViewOf(q), zoo::ViewOf(k),
+                       zoo::ViewOf(v), zoo::ViewOf(o), std::span<const float>(floats),
+                       zoo::ViewOf(d_o), zoo::MutableViewOf(dq), zoo::MutableViewOf(dk),
+                       zoo::MutableViewOf(dv));
+    return {dq, dk, dv, d_log_keep, Tensor(), Tensor()};
   }
 };
 
 template <class Operator>
 Tensor Apply(const Tensor& q, const Tensor& k, const Tensor& v,
-             const c10::intrusive_ptr<typename Operator::Kept>& kept) {
+             const c10::intrusive_ptr<typename Operator::Kept>& kept,
+             const Tensor& log_keep = torch::empty({0})) {
   // The sums are for the backward pass alone.
-  const bool backward = torch::GradMode::is_enabled() &&
-                        (q.requires_grad() || k.requires_grad() || v.requires_grad());
-  return OperatorFunction<Operator>::apply(Checked(q, "q"), Checked(k, "k"), Checked(v, "v"), kept,
-                                           backward);
+  const bool backward =
+      torch::GradMode::is_enabled() &&
+      (q.requires_grad() || k.requires_grad() || v.requires_grad() || log_keep.requires_grad());
+  return OperatorFunction<Operator>::apply(Checked(q, "q"), Checked(k, "k"), Checked(v, "v"),
+                                           log_keep, kept, backward);
 }
 
 }  // namespace
 
 Tensor LinearAttention(const Tensor& q, const Tensor& k, const Tensor& v,
-                       const LinearOptions& options) {
-  return Apply<Linear>(q, k, v, c10::make_intrusive<KeptOptions<LinearOptions>>(options));
+                       const LinearOptions& options, const Tensor& log_keep) {
+  if (!options.keep.empty()) {
+    throw Error("attention: what is kept is given as log_keep here, not in the options");
+  }
+  const auto kept = c10::make_intrusive<KeptOptions<LinearOptions>>(options);
+  if (!log_keep.defined()) return Apply<Linear>(q, k, v, kept);
+  if (log_keep.scalar_type() != torch::kFloat32 || !log_keep.device().is_cpu()) {
+    throw Error(std::string("attention: log_keep is of type ") +
+                torch::toString(log_keep.scalar_type()) + " on " + log_keep.device().str() +
+                "; it must be float32 on the CPU");
+  }
+  return Apply<Linear>(q, k, v, kept, log_keep);
 }
 
 Tensor SoftmaxAttention(const Tensor& q, const Tensor& k, const Tensor& v,

@@ -35,7 +35,8 @@ LinearKernel PerformerKernel() {
 class PerformerStream final : public Stream {
  public:
   PerformerStream(const Geometry& features, Tensor w, int64_t batch)
-      : w_(std::move(w)), state_(features, PerformerKernel(), /*endless=*/false, batch) {}
+      : w_(std::move(w)),
+        state_(features, PerformerKernel(), /*endless=*/false, /*forgets=*/false, batch) {}
 
   int64_t position() const override { return state_.position(); }
   size_t bytes() const override { return state_.bytes(); }

@@ -78,16 +78,14 @@ Rows RowsOf(const Tensor& part, RandomFeature kind) {
 // Forward and backward go over the tokens in the same chunks. d_ is the gradient with respect to
 // what follows it.
 struct RandomFeaturesFunction : torch::autograd::Function<RandomFeaturesFunction> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& w, int64_t kind_number,
-                        bool heads_first) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& w,
+                        int64_t kind_number) {
     const auto kind = static_cast<RandomFeature>(kind_number);
     const int64_t batch = x.size(0), n = x.size(1), heads = x.size(2), dim = x.size(3);
     const int64_t groups = w.size(0), rows_of_w = w.size(1);
     const int64_t features = kind == RandomFeature::kSineCosine ? 2 * rows_of_w : rows_of_w;
     const double scale = 1 / std::sqrt(static_cast<double>(rows_of_w));
-    Tensor phi = heads_first
-                     ? torch::empty({batch, heads, n, features}, x.options()).transpose(1, 2)
-                     : torch::empty({batch, n, heads, features}, x.options());
+    Tensor phi = torch::empty({batch, n, heads, features}, x.options());
     ForChunks(x, groups, rows_of_w, false, [&](const Chunk& chunk) {
       const Rows rows = RowsOf(PartOf(x, chunk, groups), kind);
       Tensor product = torch::mm(rows.x, w[chunk.group].t());
@@ -164,14 +162,14 @@ struct RandomFeaturesFunction : torch::autograd::Function<RandomFeaturesFunction
       Tensor out = PartOf(d_x, chunk, groups);
       out.copy_(d_rows.view(out.sizes()));
     });
-    return {d_x, d_w, {}, {}};
+    return {d_x, d_w, {}};
   }
 };
 
 }  // namespace
 
-Tensor RandomFeatures(const Tensor& x, const Tensor& w, RandomFeature kind, bool heads_first) {
-  return RandomFeaturesFunction::apply(x, w, static_cast<int64_t>(kind), heads_first);
+Tensor RandomFeatures(const Tensor& x, const Tensor& w, RandomFeature kind) {
+  return RandomFeaturesFunction::apply(x, w, static_cast<int64_t>(kind));
 }
 
 Tensor DrawGaussian(int64_t rows, int64_t dim) { return torch::randn({rows, dim}); }
@@ -197,8 +195,7 @@ struct RfaOptions {
   int64_t redraw = 1;      // training passes from one draw of w to the next; 0: the first is kept
   double temperature = 1;  // of the scores q . k of unit length, where sigma is 1
   double epsilon = 0;      // the least normaliser
-  double gate_bias = 3;    // a gate of sigmoid(3) forgets with a time of 21 tokens: at 0, a time of
-                           // 2, gradients would reach no further for a model to learn to remember
+  double gate_bias = kGateBias;
 };
 
 // w = sigma * (what was drawn), with sigma learned for each head and dim: Random Feature
@@ -258,29 +255,49 @@ LinearKernel RfaKernel(const RfaOptions& options) {
   return kernel;
 }
 
+// What the operator attends with: features, and with a gate g = sigmoid(logits) the recurrence
+// S_t = g_t S_(t-1) + (1 - g_t) phi(k_t) [v_t, 1]^T.
+struct RfaTerms {
+  Tensor q, k, log_keep;
+};
+
+RfaTerms TermsOf(const Inputs& inputs, const Tensor& w, RandomFeature kind, const Gate& gate) {
+  RfaTerms terms{RandomFeatures(inputs.q, w, kind), RandomFeatures(inputs.k, w, kind), {}};
+  if (!gate.defined()) return terms;
+  const Tensor logits = gate.Logits(inputs.x);
+  terms.k = terms.k * torch::sigmoid(-logits).unsqueeze(3);
+  terms.log_keep = torch::log_sigmoid(logits);
+  return terms;
+}
+
 class RfaStream final : public Stream {
  public:
-  RfaStream(const Geometry& features, const RfaOptions& options, Tensor w, int64_t batch)
-      : kind_(options.kind), w_(std::move(w)), state_(features, RfaKernel(options), false, batch) {}
+  RfaStream(const Geometry& features, const RfaOptions& options, Tensor w, Gate gate, int64_t batch)
+      : kind_(options.kind),
+        w_(std::move(w)),
+        gate_(std::move(gate)),
+        state_(features, RfaKernel(options), false, gate_.defined(), batch) {}
 
   int64_t position() const override { return state_.position(); }
   size_t bytes() const override { return state_.bytes(); }
   Tensor Step(const Inputs& inputs) override {
-    return state_.Step(RandomFeatures(inputs.q, w_, kind_), RandomFeatures(inputs.k, w_, kind_),
-                       inputs.v);
+    const RfaTerms terms = TermsOf(inputs, w_, kind_, gate_);
+    return state_.Step(terms.q, terms.k, inputs.v, terms.log_keep);
   }
 
  private:
   RandomFeature kind_;
   Tensor w_;
+  Gate gate_;
   LinearStream state_;
 };
 
 class RandomFeatureAttention final : public System {
  public:
-  RandomFeatureAttention(const Geometry& geometry, const RfaOptions& options)
+  RandomFeatureAttention(const Geometry& geometry, const RfaOptions& options, bool gated)
       : geometry_(geometry), options_(options) {
     projection_ = register_module("projection", std::make_shared<RfaProjection>(geometry, options));
+    if (gated) gate_ = Gate::Of(*this, geometry, options.gate_bias);
   }
 
   Tensor Forward(const Inputs& inputs) override {
@@ -289,200 +306,28 @@ class RandomFeatureAttention final : public System {
     call.kernel = RfaKernel(options_);
     call.causal = geometry_.causal();
     call.sequences = inputs.layout.View();
-    return LinearAttention(RandomFeatures(inputs.q, w, options_.kind),
-                           RandomFeatures(inputs.k, w, options_.kind), inputs.v, call);
+    const RfaTerms terms = TermsOf(inputs, w, options_.kind, gate_);
+    return LinearAttention(terms.q, terms.k, inputs.v, call, terms.log_keep);
   }
 
   std::unique_ptr<Stream> NewStream(int64_t batch) override {
     Geometry features = geometry_;
     features.dim = FeaturesOf(options_);
-    return std::make_unique<RfaStream>(features, options_, projection_->Present(), batch);
+    return std::make_unique<RfaStream>(features, options_, projection_->Present(), gate_, batch);
   }
 
  private:
   Geometry geometry_;
   RfaOptions options_;
   std::shared_ptr<RfaProjection> projection_;
-};
-
-// a [batch, n, k] times b [batch, k, m], by threads over the batch: where torch has no batched
-// product of its own BLAS, its bmm runs one small product after the other, each on all threads.
-struct BatchProductFunction : torch::autograd::Function<BatchProductFunction> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& a, const Tensor& b) {
-    ctx->save_for_backward({a, b});
-    const Tensor product = torch::empty({a.size(0), a.size(1), b.size(2)}, a.options());
-    at::parallel_for(0, a.size(0), 1, [&](int64_t first, int64_t last) {
-      const torch::NoGradGuard no_grad;
-      for (int64_t i = first; i < last; ++i) {
-        Tensor out = product[i];
-        torch::mm_out(out, a[i], b[i]);
-      }
-    });
-    return product;
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const variable_list saved = ctx->get_saved_variables();
-    const Tensor& d = gradients[0];
-    return {BatchProductFunction::apply(d, saved[1].transpose(1, 2)),
-            BatchProductFunction::apply(saved[0].transpose(1, 2), d)};
-  }
-};
-
-Tensor BatchProduct(const Tensor& a, const Tensor& b) { return BatchProductFunction::apply(a, b); }
-
-// Tokens whose pairs are computed at once; between chunks goes the state.
-constexpr int64_t kGateChunk = 64;
-
-struct Gated {
-  Tensor o;      // [batch, n, heads, value_dim]
-  Tensor state;  // [batch * kv_heads, features, value_dim + 1] after the last token
-};
-
-// The recurrence S_t = g_t S_(t-1) + (1 - g_t) phi(k_t) [v_t, 1]^T, o_t = phi(q_t) S_t without its
-// last entry, divided by it. With a_t the sum of log g from the chunk's beginning to t, token j
-// weighs exp(a_i - a_j) (1 - g_j) for token i, and the state from before the chunk exp(a_i): no
-// exponent is above 0.
-//   q [batch, n, heads, features], k [batch, n, kv_heads, features], v [batch, n, kv_heads,
-//   value_dim], gate [batch, n, kv_heads] before its sigmoid; state undefined: nothing was before
-Gated GatedAttention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& gate,
-                     const Tensor& state, double epsilon) {
-  const int64_t batch = q.size(0), n = q.size(1), heads = q.size(2), features = q.size(3);
-  const int64_t kv_heads = k.size(2), shared = heads / kv_heads, value_dim = v.size(3);
-  const int64_t c = std::clamp<int64_t>(n, 1, kGateChunk), chunks = (n + c - 1) / c,
-                fill = chunks * c - n;
-  const int64_t rows = batch * kv_heads;
-  const double infinity = std::numeric_limits<double>::infinity();
-
-  // [batch, n, heads, x] -> [batch, heads, chunks * c, x], filled with `value`.
-  const auto filled = [&](const Tensor& x, double value) {
-    const Tensor by_head = x.transpose(1, 2);
-    return fill == 0 ? by_head : torch::constant_pad_nd(by_head, {0, 0, 0, fill}, value);
-  };
-  const auto chunked = [&](const Tensor& x, double value) {
-    return filled(x, value).reshape({rows * chunks, c, x.size(3)});
-  };
-  // A row that fills up neither forgets nor remembers.
-  const Tensor logits = gate.unsqueeze(3);
-  const Tensor keep = chunked(torch::log_sigmoid(logits), 0).squeeze(2).cumsum(1);
-  const Tensor take = chunked(torch::log_sigmoid(-logits), -infinity).squeeze(2);
-
-  const Tensor queries = filled(q, 0)
-                             .reshape({batch, kv_heads, shared, chunks, c, features})
-                             .transpose(2, 3)
-                             .reshape({rows * chunks, shared * c, features});
-  const Tensor keys = chunked(k, 0);
-  const Tensor values =
-      chunked(torch::cat({v, torch::ones({batch, n, kv_heads, 1}, v.options())}, 3), 0);
-
-  const Tensor later = torch::ones({c, c}, torch::kBool).triu(1);
-  const Tensor weights = (keep.unsqueeze(2) - keep.unsqueeze(1) + take.unsqueeze(1))
-                             .masked_fill(later, -infinity)
-                             .exp();  // [rows * chunks, c, c]
-  const Tensor scores = BatchProduct(queries, keys.transpose(1, 2))
-                            .view({rows * chunks, shared, c, c})
-                            .mul(weights.unsqueeze(1))
-                            .view({rows * chunks, shared * c, c});
-  Tensor sums = BatchProduct(scores, values);  // [rows * chunks, shared * c, value_dim + 1]
-
-  const Tensor last = keep.select(1, c - 1);  // [rows * chunks]
-  const Tensor until_end = (last.unsqueeze(1) - keep + take).exp().unsqueeze(2);
-  const Tensor gains = BatchProduct((keys * until_end).transpose(1, 2), values)
-                           .view({rows, chunks, features, value_dim + 1});
-  const Tensor kept = last.exp().view({rows, chunks, 1, 1});
-  std::vector<Tensor> before;
-  Tensor s = state.defined() ? state : torch::zeros({rows, features, value_dim + 1}, q.options());
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    before.push_back(s);
-    s = torch::addcmul(gains.select(1, chunk), s, kept.select(1, chunk));
-  }
-  if (chunks > 1 || state.defined()) {
-    const Tensor decay = keep.exp().view({rows * chunks, 1, c, 1});
-    const Tensor states = torch::stack(before, 1).view({rows * chunks, features, value_dim + 1});
-    sums = sums +
-           (BatchProduct(queries, states).view({rows * chunks, shared, c, value_dim + 1}) * decay)
-               .view({rows * chunks, shared * c, value_dim + 1});
-  }
-
-  const Tensor normaliser = sums.slice(2, value_dim);
-  const Tensor floor = torch::full({}, epsilon, sums.options());
-  const Tensor moved = torch::where(normaliser.abs() >= epsilon, normaliser,
-                                    torch::where(normaliser < 0, -floor, floor));
-  const Tensor o = (sums.slice(2, 0, value_dim) / moved)
-                       .view({batch, kv_heads, chunks, shared, c, value_dim})
-                       .permute({0, 2, 4, 1, 3, 5})
-                       .reshape({batch, chunks * c, heads, value_dim});
-  return {fill == 0 ? o : o.slice(1, 0, n), s};
-}
-
-class GatedStream final : public Stream {
- public:
-  GatedStream(const RfaOptions& options, Tensor w, Tensor gate_weight, Tensor gate_bias)
-      : options_(options),
-        w_(std::move(w)),
-        gate_weight_(std::move(gate_weight)),
-        gate_bias_(std::move(gate_bias)) {}
-
-  int64_t position() const override { return position_; }
-  size_t bytes() const override { return state_.defined() ? state_.nbytes() : 0; }
-  Tensor Step(const Inputs& inputs) override {
-    const torch::NoGradGuard no_grad;
-    Gated gated =
-        GatedAttention(RandomFeatures(inputs.q, w_, options_.kind, true),
-                       RandomFeatures(inputs.k, w_, options_.kind, true), inputs.v,
-                       torch::linear(inputs.x, gate_weight_, gate_bias_), state_, options_.epsilon);
-    state_ = gated.state;
-    position_ += inputs.x.size(1);
-    return gated.o;
-  }
-
- private:
-  RfaOptions options_;
-  Tensor w_, gate_weight_, gate_bias_;
-  Tensor state_;
-  int64_t position_ = 0;
-};
-
-class GatedRandomFeatureAttention final : public System {
- public:
-  GatedRandomFeatureAttention(const Geometry& geometry, const RfaOptions& options)
-      : options_(options) {
-    projection_ = register_module("projection", std::make_shared<RfaProjection>(geometry, options));
-    const double bound = 1 / std::sqrt(static_cast<double>(geometry.width));
-    gate_weight_ = register_parameter(
-        "gate_weight", torch::empty({geometry.kv_heads, geometry.width}).uniform_(-bound, bound));
-    gate_bias_ =
-        register_parameter("gate_bias", torch::full({geometry.kv_heads}, options.gate_bias));
-  }
-
-  // Padding is at the end of a sequence, where no row that counts sees it.
-  Tensor Forward(const Inputs& inputs) override {
-    const Tensor w = projection_->Next();
-    return GatedAttention(RandomFeatures(inputs.q, w, options_.kind, true),
-                          RandomFeatures(inputs.k, w, options_.kind, true), inputs.v,
-                          torch::linear(inputs.x, gate_weight_, gate_bias_), Tensor(),
-                          options_.epsilon)
-        .o;
-  }
-
-  std::unique_ptr<Stream> NewStream(int64_t) override {
-    return std::make_unique<GatedStream>(options_, projection_->Present(), gate_weight_.detach(),
-                                         gate_bias_.detach());
-  }
-
- private:
-  RfaOptions options_;
-  std::shared_ptr<RfaProjection> projection_;
-  Tensor gate_weight_;  // [kv_heads, width]
-  Tensor gate_bias_;    // [kv_heads]
+  Gate gate_;
 };
 
 Entry RfaEntry(std::string name, std::string summary, RandomFeature kind, bool gated) {
   Entry entry;
   entry.name = std::move(name);
   entry.summary = std::move(summary);
-  entry.abilities =
-      gated ? Abilities{.causal = true, .streaming = true, .padding = true} : kFeatureAbilities;
+  entry.abilities = gated ? kGatedAbilities : kFeatureAbilities;
   entry.rotary = RotaryUse::kBefore;
   entry.stochastic_positions = true;
   entry.make = [kind, gated](const Geometry& geometry,
@@ -497,9 +342,8 @@ Entry RfaEntry(std::string name, std::string summary, RandomFeature kind, bool g
     // features are not negative: their quotients are means whatever their sum.
     const double least = kind == RandomFeature::kArcCosine ? 1e-6 : gated ? 0.01 : 0.1;
     read.epsilon = options.Number("epsilon", least, 1e-30, 1);
-    if (!gated) return std::make_shared<RandomFeatureAttention>(geometry, read);
-    read.gate_bias = options.Number("gate_bias", 3, -20, 20);
-    return std::make_shared<GatedRandomFeatureAttention>(geometry, read);
+    if (gated) read.gate_bias = options.Number("gate_bias", kGateBias, -20, 20);
+    return std::make_shared<RandomFeatureAttention>(geometry, read, gated);
   };
   return entry;
 }

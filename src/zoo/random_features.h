@@ -24,11 +24,10 @@ enum class RandomFeature : uint8_t {
 inline constexpr double kUnitLengthEpsilon = 1e-8;
 
 // x [batch, n, heads, dim], any strides; w [groups, D, dim]: query head h uses w[h / (heads /
-// groups)]. -> [batch, n, heads, D or 2 D], in memory [batch, heads, n, ...] if heads_first.
+// groups)]. -> [batch, n, heads, D or 2 D].
 // Differentiable in x, and in w except for the positive features. What is kept for the backward
 // pass are x, w and the result.
-torch::Tensor RandomFeatures(const torch::Tensor& x, const torch::Tensor& w, RandomFeature kind,
-                             bool heads_first = false);
+torch::Tensor RandomFeatures(const torch::Tensor& x, const torch::Tensor& w, RandomFeature kind);
 
 // [rows, dim] from torch's generator. Orthogonal: in blocks of dim rows that are at right angles,
 // with lengths as those of Gaussian rows, or all sqrt(dim).

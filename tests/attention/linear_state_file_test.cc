@@ -129,28 +129,26 @@ TEST(LinearStateFileTest, AFileWithAnyByteAlteredIsRefused) {
   }
 }
 
-// Version 2 lacked the byte that says whether it forgets, after magic, version, sizes, three enums
-// and `endless`; version 1 the one that names the normaliser, two bytes before, as well.
-TEST(LinearStateFileTest, EarlierVersionsStillLoad) {
+// Version 1 lacked the byte that names the normaliser, after magic, version, sizes and two enums.
+TEST(LinearStateFileTest, VersionOneStillLoads) {
   const std::string file = Saved(StateAt(Small(), false, 25));
-  std::string old = file;
-  for (const auto& [version, byte] :
-       {std::pair{'\2', 8 + 4 + 4 * 8 + 4}, {'\1', 8 + 4 + 4 * 8 + 2}}) {
-    ASSERT_EQ(old[byte], 0);
-    old.erase(byte, 1);
-    old[8] = version;
-    old = WithChecksum(old);
-    EXPECT_EQ(Saved(Loaded(old)), file);
-  }
+  const size_t normaliser = 8 + 4 + 4 * 8 + 2;
+  ASSERT_EQ(file[normaliser], 0);
+  const std::string old = WithChecksum(file.substr(0, 8) + '\1' + file.substr(9, normaliser - 9) +
+                                       file.substr(normaliser + 1));
+  EXPECT_EQ(Saved(Loaded(old)), file);
 }
 
 // Numbers that no state has, in every place of the header and with a right checksum: they must
 // neither be believed nor cost memory. A byte that only makes another valid state may load.
 TEST(LinearStateFileTest, HostileHeadersAreRefusedOrHarmless) {
-  for (const bool endless : {false, true}) {
-    const LinearState state = StateAt(Small(), endless, 25);
+  for (const auto& [endless, forgets] :
+       {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+    Case c = Small();
+    c.forgets = forgets;
+    const LinearState state = StateAt(c, endless, 25);
     const std::string file = Saved(state);
-    const size_t header = 12 + 4 * 8 + 6 + 4 + 4 + 4 * 8;
+    const size_t header = 12 + 4 * 8 + 5 + (forgets ? 1 : 0) + 4 + 4 + 4 * 8;
     for (size_t at = 8; at < header; ++at) {
       for (const int value : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
         std::string altered = file;
@@ -169,6 +167,13 @@ TEST(LinearStateFileTest, HostileHeadersAreRefusedOrHarmless) {
       }
     }
   }
+}
+
+TEST(LinearStateFileTest, WhatForgetsNothingIsWrittenAsBefore) {
+  Case c = Small();
+  EXPECT_EQ(Saved(StateAt(c, false, 25))[8], 2);
+  c.forgets = true;
+  EXPECT_EQ(Saved(StateAt(c, false, 25))[8], 3);
 }
 
 TEST(LinearStateFileTest, AStateOfAnotherModelIsRefusedByTheFieldThatDiffers) {

@@ -25,7 +25,8 @@ std::vector<float> ByOperator(const Model& model, const std::vector<int32_t>& to
     view.heads = 1;
   };
   only(q, head);
-  only(k, head / (attention.heads / attention.kv_heads));
+  const int64_t group = attention.heads / attention.kv_heads;
+  only(k, head / group);
   const ConstView v = ConstView::Of(one_hot.data(), 1, n, 1, n);
   const View o = View::Of(weights.data(), 1, n, 1, n);
   const bool causal = network.config().kind == ModelKind::kDecoder;
@@ -37,6 +38,11 @@ std::vector<float> ByOperator(const Model& model, const std::vector<int32_t>& to
     LinearOptions options;
     options.kernel = attention.options.kernel;
     options.causal = causal;
+    std::vector<float> keep;
+    for (int64_t i = 0; i < n && attention.options.gate; ++i) {
+      keep.push_back(rows.keep[static_cast<size_t>(i * attention.kv_heads + head / group)]);
+    }
+    options.keep = keep;
     LinearAttentionForward(q, k, v, o, {}, options);
   }
   return weights;
@@ -45,7 +51,9 @@ std::vector<float> ByOperator(const Model& model, const std::vector<int32_t>& to
 TEST(AttentionMaps, HaveTheWeightsOfTheOperator) {
   const std::vector<int32_t> tokens = RandomTokens(40, 1);
   for (const char* kind : {"decoder", "encoder"}) {
-    for (const char* system : {"cosformer", "cosformer-leaky-relu", "linear", "relu", "softmax"}) {
+    for (const std::string system :
+         {"cosformer", "cosformer-leaky-relu", "linear", "relu", "softmax", "cosformer-gate"}) {
+      if (system.ends_with("-gate") && kind != std::string("decoder")) continue;
       for (const int64_t kv_heads : {4, 2}) {
         const Model model =
             SmallModel({{"model", kind}, {"attention", system}, {"kv_heads", kv_heads}});

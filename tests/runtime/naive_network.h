@@ -243,8 +243,10 @@ class NaiveNetwork {
     return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
   }
 
-  // One head of query i over the keys that it sees. qkv: rows of queries, keys, values.
-  Row Attended(const Layer& layer, const Rows& qkv, size_t i, int64_t head) const {
+  // One head of query i over the keys that it sees. qkv: rows of queries, keys, values; keep: rows
+  // of what each head keeps, with a gate.
+  Row Attended(const Layer& layer, const Rows& qkv, const Rows& keep, size_t i,
+               int64_t head) const {
     const int64_t shared = config_.heads + head * config_.kv_heads / config_.heads;
     const bool rotary = config_.positions.kind == PositionKind::kRotary;
     const LinearKernel& kernel = layer.options.kernel;
@@ -272,6 +274,11 @@ class NaiveNetwork {
         weight *= cosine;
         part *= cosine;
       }
+      for (size_t t = j + 1; t <= i && !keep.empty(); ++t) {
+        const double g = keep[t][static_cast<size_t>(shared - config_.heads)];
+        weight *= g;
+        part *= g;
+      }
       normaliser += part;
       const Row v = Head(qkv[j], shared + config_.kv_heads);
       for (size_t c = 0; c < o.size(); ++c) o[c] += weight * v[c];
@@ -289,14 +296,19 @@ class NaiveNetwork {
   }
 
   Rows Attention(size_t layer, const std::string& name, const Rows& x) const {
-    Rows qkv, out;
-    for (const Row& row : x) qkv.push_back(Product(name + "in_weight", name + "in_bias", row));
+    Rows qkv, keep, out;
+    for (const Row& row : x) {
+      qkv.push_back(Product(name + "in_weight", name + "in_bias", row));
+      if (!layers_[layer].options.gate) continue;
+      keep.push_back(Product(name + "system.gate_weight", name + "system.gate_bias", row));
+      for (double& one : keep.back()) one = 1 / (1 + std::exp(-one));
+    }
     if (projected_ != nullptr) *projected_ = qkv;
     const Row* gain = Vector(name + "system.gain");
     for (size_t i = 0; i < x.size(); ++i) {
       Row all;
       for (int64_t head = 0; head < config_.heads; ++head) {
-        const Row one = Attended(layers_[layer], qkv, i, head);
+        const Row one = Attended(layers_[layer], qkv, keep, i, head);
         all.insert(all.end(), one.begin(), one.end());
       }
       for (size_t c = 0; gain != nullptr && c < all.size(); ++c) all[c] *= (*gain)[c];

@@ -102,8 +102,8 @@ inline std::string ErrorOf(const std::function<void()>& call) {
 inline std::vector<nlohmann::json> DecoderConfigs() {
   using nlohmann::json;
   std::vector<json> configs;
-  for (const char* attention :
-       {"cosformer", "cosformer-leaky-relu", "relu", "leaky-relu", "linear", "softmax"}) {
+  for (const char* attention : {"cosformer", "cosformer-leaky-relu", "relu", "leaky-relu", "linear",
+                                "softmax", "cosformer-gate", "linear-gate"}) {
     configs.push_back({{"attention", attention}});
     configs.push_back({{"attention", attention}, {"positions", "rotary"}, {"head_dim", 8}});
   }
@@ -122,6 +122,8 @@ inline std::vector<nlohmann::json> DecoderConfigs() {
   }
   configs.push_back({{"attention", {"cosformer", "softmax"}}});
   configs.push_back({{"attention", {"softmax", "linear", "cosformer"}}, {"layers", 3}});
+  configs.push_back({{"attention", {"cosformer-gate", "softmax"}}, {"kv_heads", 2}});
+  configs.push_back({{"attention", {{"system", "cosformer-gate"}, {"normaliser", "norm"}}}});
   configs.push_back({{"positions", "learned"}});
   configs.push_back({{"positions", "sinusoidal"}, {"width", 25}, {"head_dim", 5}});
   configs.push_back({{"kv_heads", 2}});

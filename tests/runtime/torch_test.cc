@@ -76,6 +76,10 @@ TEST_P(Torch, GivesTheLogitsOfTheRuntime) {
 
 std::vector<nlohmann::json> EncoderConfigs() {
   std::vector<nlohmann::json> configs = DecoderConfigs();
+  // A gate is causal.
+  std::erase_if(configs, [](const nlohmann::json& config) {
+    return config.dump().find("-gate") != std::string::npos;
+  });
   for (nlohmann::json& config : configs) config["model"] = "encoder";
   return configs;
 }

@@ -45,8 +45,8 @@ Tensor Sum(const Tensor& weights, const Tensor& v) {
   return torch::einsum("bhnm,bmhd->bnhd", {weights, values});
 }
 
-Tensor NaiveLinear(const Tensor& q, const Tensor& k, const Tensor& v,
-                   const LinearOptions& options) {
+Tensor NaiveLinear(const Tensor& q, const Tensor& k, const Tensor& v, const LinearOptions& options,
+                   const Tensor& log_keep = {}) {
   const LinearKernel& kernel = options.kernel;
   const int64_t n = q.size(1), m = k.size(1);
   Tensor weights = Products(Feature(q, kernel), Feature(k, kernel)) * Visible(n, m, options.causal);
@@ -55,6 +55,13 @@ Tensor NaiveLinear(const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor distance = torch::arange(n, torch::kFloat64).unsqueeze(1) + offset -
                             torch::arange(m, torch::kFloat64).unsqueeze(0);
     weights = weights * torch::cos(distance * (kPi / 2 / kernel.horizon));
+  }
+  if (log_keep.defined()) {
+    const Tensor sums = log_keep.cumsum(1).transpose(1, 2);  // [batch, kv_heads, m]
+    // Nothing above 0 for later keys, whose weights are 0: it would be infinite.
+    const Tensor kept =
+        (sums.narrow(2, m - n, n).unsqueeze(3) - sums.unsqueeze(2)).clamp_max(0).exp();
+    weights = weights * kept.repeat_interleave(q.size(2) / k.size(2), 1);
   }
   if (kernel.normaliser == Normaliser::kSum) {
     weights = weights / weights.sum(-1, true).clamp_min(kernel.epsilon);
@@ -116,6 +123,72 @@ TEST(OperatorsTest, LinearAttentionHasTheValuesAndGradientsOfItsDefinition) {
             [&](const auto& in) { return NaiveLinear(in[0], in[1], in[2], options); });
       }
     }
+  }
+}
+
+TEST(OperatorsTest, LinearAttentionThatForgetsHasThemToo) {
+  torch::manual_seed(3);
+  for (const FeatureMap map : {FeatureMap::kRelu, FeatureMap::kEluPlusOne}) {
+    for (const Normaliser normaliser : {Normaliser::kSum, Normaliser::kNone}) {
+      LinearOptions options;
+      options.kernel = {.feature_map = map, .horizon = 90, .normaliser = normaliser};
+      std::vector<Tensor> inputs = Inputs(2, 37, 53, 4, 2, 16, 9);
+      inputs.push_back(torch::log_sigmoid(torch::randn({2, 53, 2}) * 2 + 2));
+      ExpectSame(
+          inputs,
+          [&](const auto& in) { return LinearAttention(in[0], in[1], in[2], options, in[3]); },
+          [&](const auto& in) { return NaiveLinear(in[0], in[1], in[2], options, in[3]); });
+    }
+  }
+}
+
+// The gate is of the token itself, and reaches the output through all that come after it.
+TEST(OperatorsTest, AGateHasTheGradientsOfItsDefinition) {
+  torch::manual_seed(4);
+  for (const std::string system : {"cosformer-gate", "linear-gate"}) {
+    Attention attention(
+        {.system = system, .width = 12, .heads = 2, .max_length = 40, .bias = false});
+    const auto parameters = attention->named_parameters();
+    const auto wide = [&](const char* name) {
+      return parameters[name].detach().to(torch::kFloat64);
+    };
+    const Tensor gate_bias = torch::randn({2}) + 1;
+    {
+      const torch::NoGradGuard no_grad;
+      parameters["system.gate_weight"].normal_();
+      parameters["system.gate_bias"].copy_(gate_bias);
+    }
+    ExpectSame(
+        {torch::randn({2, 39, 12})}, [&](const auto& x) { return attention->forward(x[0]); },
+        [&](const auto& x) {
+          const auto parts =
+              torch::linear(x[0], wide("in_weight")).view({2, 39, 3, 2, 6}).unbind(2);
+          LinearOptions options;
+          options.kernel.horizon = 40;
+          if (system == "linear-gate") {
+            options.kernel = {.feature_map = FeatureMap::kEluPlusOne,
+                              .reweighting = Reweighting::kNone};
+          }
+          const Tensor log_keep = torch::log_sigmoid(
+              torch::linear(x[0], wide("system.gate_weight"), wide("system.gate_bias")));
+          const Tensor o = NaiveLinear(parts[0], parts[1], parts[2], options, log_keep);
+          return torch::linear(o.flatten(2), wide("out_weight"));
+        });
+    // And of the gate's own parameters, by differences.
+    const Tensor x = torch::randn({1, 39, 12});
+    const Tensor direction = torch::randn({1, 39, 12});
+    const auto loss = [&] { return (attention->forward(x) * direction).sum(); };
+    attention->zero_grad();
+    loss().backward();
+    const double slope = parameters["system.gate_bias"].grad()[0].item<double>();
+    const torch::NoGradGuard no_grad;
+    const auto at = [&](double step) {
+      parameters["system.gate_bias"][0] += step;
+      const double value = loss().item<double>();
+      parameters["system.gate_bias"][0] -= step;
+      return value;
+    };
+    EXPECT_NEAR((at(0.01) - at(-0.01)) / 0.02, slope, 0.02 * std::abs(slope) + 2e-3) << system;
   }
 }
 
@@ -195,6 +268,20 @@ TEST(OperatorsTest, WhatTheyCannotTakeIsSaid) {
   EXPECT_NE(sentence(good[0]).find("[batch, length, heads, dim]"), std::string::npos);
   EXPECT_NE(sentence(Tensor()).find("no dimensions"), std::string::npos);
   EXPECT_NE(sentence(torch::randn({1, 4, 3, 8})).find("3"), std::string::npos);
+  LinearOptions options;
+  options.kernel.horizon = 4;
+  const auto forgetting = [&](const Tensor& log_keep) -> std::string {
+    try {
+      LinearAttention(good, good, good, options, log_keep);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(forgetting(torch::zeros({1, 4, 2})), "");
+  EXPECT_NE(forgetting(torch::zeros({1, 4, 2}, torch::kFloat64)).find("log_keep"),
+            std::string::npos);
+  EXPECT_NE(forgetting(torch::zeros({1, 3, 2})).find("6"), std::string::npos);
 }
 
 // arXiv 2210.10340: sums without a normaliser, then a norm.
