@@ -106,6 +106,16 @@ void WriteAll(const std::string& folder) {
                                    {"activation", "relu"}}),
                              WeightType::kInt4, Tokenizer::Words({"a", "rose", "is"})),
                "a rose is a rose", 100'000);
+  // States that forget: of two spans, and of one.
+  WriteDecoder(
+      MakeDirectory(folder + "/gate",
+                    with({{"attention",
+                           {{{"system", "cosformer-gate"}, {"horizon", 64}, {"endless", true}},
+                            "linear-gate"}},
+                          {"layers", 2},
+                          {"positions", "none"}}),
+                    WeightType::kFloat32, Tokenizer::Bytes()),
+      "Attention is all you need", 100);
   WriteClassifier(
       MakeDirectory(folder + "/bfloat16",
                     with({{"model", "encoder"},
