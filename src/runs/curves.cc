@@ -218,7 +218,7 @@ class Drawing {
   // where only first tenths lie above.
   void FitHeight(Panel& panel) const {
     const Heights heights = HeightsOf(panel);
-    if (options_.log || (heights.low > 0 && heights.late_high > 10 * heights.low)) {
+    if (options_.log || (heights.low > 0 && heights.late_high > 5 * heights.low)) {
       panel.y.scale = report::Scale::kLog10;
       for (Series& series : panel.series) {
         for (Point& point : series.points) {
