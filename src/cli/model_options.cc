@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cosformer/error.h"
+#include "formats/feature_systems.h"
 #include "formats/json.h"
 #include "formats/model_directory.h"
 #include "train/objective.h"
@@ -30,20 +31,34 @@ json ParseNames(const std::string& text, const char* option) {
   return list;
 }
 
-bool AllTakeRotary(const json& attention) {
-  if (attention.is_array()) return std::all_of(attention.begin(), attention.end(), AllTakeRotary);
+// Whether it holds for the system of every layer.
+template <class Holds>
+bool OfAllSystems(const json& attention, const Holds& holds) {
+  if (attention.is_array()) {
+    return std::all_of(attention.begin(), attention.end(),
+                       [&](const json& layer) { return OfAllSystems(layer, holds); });
+  }
   const json name = attention.is_object() ? attention.value("system", json()) : attention;
-  return name.is_string() && zoo::TakesRotary(name.get<std::string>());
+  return name.is_string() && holds(name.get<std::string>());
 }
 
-// Of a model whose positions nobody chose. Language models learn most from rotary ones, which have
-// no end; what reads whole texts of a known length learns its own.
+bool HasGate(const std::string& system) {
+  const FeatureSystem* feature = FindFeatureSystem(system);
+  return feature != nullptr && feature->gate;
+}
+
+// Of a model whose positions nobody chose. Gates make near and far by themselves. Other language
+// models learn most from rotary ones, which have no end; what reads whole texts of a known length
+// learns its own.
 const char* DefaultPositions(const json& model, data::Objective objective) {
+  if (objective == data::Objective::kCausal && OfAllSystems(model.at("attention"), HasGate)) {
+    return "none";
+  }
   const int64_t heads = model.value("heads", int64_t{1});
   const int64_t head_dim =
       model.value("head_dim", heads > 0 ? model.value("width", int64_t{0}) / heads : 0);
   return objective == data::Objective::kCausal && head_dim % 2 == 0 &&
-                 AllTakeRotary(model.at("attention"))
+                 OfAllSystems(model.at("attention"), zoo::TakesRotary)
              ? "rotary"
              : "learned";
 }
@@ -84,7 +99,8 @@ ModelOptions::ModelOptions(CLI::App& app, ModelArguments& arguments)
       "Encoder-decoder: as --attention, from decoder to encoder");
   Add("--positions", "positions", arguments.positions,
       "none, learned, sinusoidal, rotary, spe-sine, spe-conv, or JSON with options; otherwise "
-      "rotary for a language model whose systems take them, and learned elsewhere");
+      "rotary for a language model whose systems take them (none if all have a gate), and learned "
+      "elsewhere");
   Add("--norm", "norm", arguments.norm, "layer, rms");
   Add("--norm-position", "norm_position", arguments.norm_position, "pre, post");
   Add("--activation", "activation", arguments.activation, "gelu, relu, swiglu");

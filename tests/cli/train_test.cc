@@ -83,6 +83,8 @@ TEST_F(TrainCommandTest, PositionsFollowFromTaskAndSystems) {
   const std::string model = "--task lm --data text --attention ";
   EXPECT_EQ(kind(model + "cosformer"), "rotary");
   EXPECT_EQ(kind(model + "softmax,linear"), "rotary");
+  EXPECT_EQ(kind(model + "cosformer-gate"), "none");
+  EXPECT_EQ(kind(model + "softmax,linear-gate"), "rotary");
   EXPECT_EQ(kind(model + "softmax,synthesizer"), "learned");     // which has no queries to turn
   EXPECT_EQ(kind(model + "cosformer --head-dim 3"), "learned");  // rotary ones turn pairs
   EXPECT_EQ(kind(model + "cosformer --positions none"), "none");
