@@ -93,6 +93,11 @@ struct Tile {
   }
 };
 
+// x away from zero by at least epsilon; NaN stays NaN.
+static HWY_INLINE float KeptFromZero(float x, float epsilon) {
+  return std::abs(x) < epsilon ? std::copysign(epsilon, x) : x;
+}
+
 // Calls body(first_column, vectors) for groups of kVecs vectors, then for what is left.
 template <class Body>
 static HWY_INLINE void ForColumns(size_t begin, size_t end, const Body& body) {
@@ -380,7 +385,7 @@ static HWY_NOINLINE void PackRows(const Operand& op, int64_t first, size_t count
   ZeroRows(out, step, count, padded);
 }
 
-static HWY_NOINLINE bool AllFinite(const float* HWY_RESTRICT x, size_t count) {
+[[maybe_unused]] static HWY_NOINLINE bool AllFinite(const float* HWY_RESTRICT x, size_t count) {
   const DF df;
   const VF zero = hn::Zero(df);
   VF even = zero;
@@ -446,8 +451,9 @@ HWY_INLINE void TransposeSquare(const float* HWY_RESTRICT in, size_t in_step,
 }
 
 // out[c * out_step + r] = in[r * in_step + c] for r < rows, c < columns, both rounded up to kLanes.
-static HWY_NOINLINE void Transpose(const float* HWY_RESTRICT in, size_t in_step, size_t rows,
-                                   size_t columns, float* HWY_RESTRICT out, size_t out_step) {
+[[maybe_unused]] static HWY_NOINLINE void Transpose(const float* HWY_RESTRICT in, size_t in_step,
+                                                    size_t rows, size_t columns,
+                                                    float* HWY_RESTRICT out, size_t out_step) {
   for (size_t r = 0; r < rows; r += kLanes) {
     for (size_t c = 0; c < columns; c += kLanes) {
       TransposeSquare<kLanes>(in + r * in_step + c, in_step, out + c * out_step + r, out_step);

@@ -72,8 +72,8 @@ bool SpeaksOfMemory(const std::string& text) {
   return false;
 }
 
-// The signal that stopped a command, and with it all; 0: none. One that reached the command alone is
-// as good: it has saved itself, says so by its code as in a shell, and can go on.
+// The signal that stopped a command, and with it all; 0: none. One that reached the command alone
+// is as good: it has saved itself, says so by its code as in a shell, and can go on.
 int StoppedBy(const Ending& ending) {
   if (ending.interrupted != 0) return ending.interrupted;
   if (ending.out_of_time) return 0;

@@ -105,7 +105,8 @@ class ResumeTest : public testing::TrainingTest {
     ASSERT_EQ(pieces.size(), whole.size());
     EXPECT_EQ(pieces.back(), whole.back());
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / "pieces")) {
-      if (std::find(pieces.begin(), pieces.end(), entry.path().filename()) != pieces.end()) continue;
+      if (std::find(pieces.begin(), pieces.end(), entry.path().filename()) != pieces.end())
+        continue;
       EXPECT_TRUE(fs::exists(folder_ / "whole" / fs::relative(entry, folder_ / "pieces")))
           << "left behind: " << entry.path();
     }
