@@ -38,6 +38,9 @@ constexpr size_t kPanel = 256;
 constexpr size_t kPanel = 64;
 #endif
 constexpr size_t kBlock = 2 * kRows;  // rows of x that stay in the L1 cache
+// As many rows of x, or fewer, pass by four rows of W instead: 128 KiB for a part, from an L2
+// cache.
+constexpr size_t kSome = 64;
 static_assert(kDepth % 64 == 0 && kDepth % kLanes == 0 && kPanel % kColumns == 0);
 
 // How one row of weights is read, a vector at a time: k counts from the row's beginning and is a
@@ -175,16 +178,56 @@ void Few(const Problem& p, size_t begin, size_t end, size_t last) {
 }
 
 // The tiles of `rows` rows of x from at.row on, which share out what is to be fetched: of kM, and
-// of fewer for what is left.
+// of fewer for what is left. The part of x begins at `x`, that of w at w_begin.
 template <size_t kM>
 void DownRows(const Problem& p, Place at, size_t rows, const float* x, const FloatRow* w,
-              const Ahead& ahead) {
+              size_t w_begin, const Ahead& ahead) {
   const size_t tiles = (p.rows + kRows - 1) / kRows;
   for (; rows >= kM; rows -= kM, at.row += kM, x += kM * kDepth) {
-    OneTile<kM, kColumns, kDepth>(p, at, x, kDepth, w, 0, ahead.Share(at.row / kRows, tiles));
+    OneTile<kM, kColumns, kDepth>(p, at, x, kDepth, w, w_begin, ahead.Share(at.row / kRows, tiles));
   }
   if constexpr (kM > 1) {
-    if (rows > 0) DownRows<kM - 1>(p, at, rows, x, w, ahead);
+    if (rows > 0) DownRows<kM - 1>(p, at, rows, x, w, w_begin, ahead);
+  }
+}
+
+// Writes numbers k to k + depth - 1 of a row.
+template <class Row>
+HWY_INLINE void Decode(const Weights& weights, size_t row, size_t k, size_t depth,
+                       float* HWY_RESTRICT to) {
+  Row from;
+  from.Begin(weights, row);
+  ForVectors(depth, [&](size_t i, auto some)
+                        HWY_ATTR { StoreSome(from.Load(k + i, some), to + i, some); });
+}
+
+// Some rows of x, all of which pass by four rows of W, decoded once, in the L1 cache: W is not
+// needed again. What comes after those four, up to `last`, is fetched meanwhile.
+template <class Row>
+void Some(const Problem& p, const float* x, size_t begin, size_t end, size_t last) {
+  HWY_ALIGN float tile[kColumns * kDepth];
+  constexpr bool kAsItIs = std::is_same_v<Row, FloatRow>;
+  const auto columns = static_cast<size_t>(p.weights.columns);
+  for (size_t column = begin; column < end; column += kColumns) {
+    const size_t count = std::min(kColumns, end - column);
+    for (size_t k = 0; k < columns; k += kDepth) {
+      const size_t depth = std::min(kDepth, columns - k);
+      FloatRow w[kColumns];
+      for (size_t n = 0; n < kColumns; ++n) {
+        const size_t at = column + std::min(n, count - 1);
+        if constexpr (kAsItIs) {
+          w[n].Begin(p.weights, at);
+        } else {
+          w[n].data = tile + n * kDepth;
+          Decode<Row>(p.weights, at, k, depth, tile + n * kDepth);
+        }
+      }
+      const bool goes_on = k + kDepth < columns;  // the next part is of the same rows
+      const size_t next = goes_on ? column : column + kColumns;
+      DownRows<kRows>(
+          p, {0, column, count, k, depth}, p.rows, x + k * p.rows, w, kAsItIs ? k : 0,
+          next < last ? Ahead::Of(p.weights, next, kColumns, goes_on ? k + kDepth : 0) : Ahead());
+    }
   }
 }
 
@@ -192,26 +235,16 @@ void DownRows(const Problem& p, Place at, size_t rows, const float* x, const Flo
 // the L2 cache, decoded once for all of them. What comes after the panel, up to `last`, is fetched
 // meanwhile.
 template <class Row>
-void Many(const Problem& p, size_t begin, size_t end, size_t last) {
+void Many(const Problem& p, const float* x, size_t begin, size_t end, size_t last) {
   HWY_ALIGN float panel[kPanel * kDepth];
-  HWY_ALIGN float block[kBlock * kDepth];
-  const DF df;
   const auto columns = static_cast<size_t>(p.weights.columns);
   // Rows of one part lie close together already. Longer ones, a multiple of 4 KiB apart, would
   // share their places in the cache.
   const bool as_it_is = std::is_same_v<Row, FloatRow> && columns <= kDepth;
-  const bool x_as_it_is = p.x_stride == kDepth;
   for (size_t k = 0; k < columns; k += kDepth) {
     const size_t depth = std::min(kDepth, columns - k);
     const bool goes_on = k + kDepth < columns;  // the next part is of the same rows
     for (size_t row = 0; row < p.rows; row += kBlock) {
-      const size_t rows = std::min(kBlock, p.rows - row);
-      const float* x = p.x + row * p.x_stride + k;
-      for (size_t m = 0; !x_as_it_is && m < rows; ++m) {
-        ForVectors(depth, [&](size_t i, auto some) HWY_ATTR {
-          hn::Store(LoadSome(x + m * p.x_stride + i, some), df, block + m * kDepth + i);
-        });
-      }
       for (size_t column = begin; column < end; column += kColumns) {
         const size_t count = std::min(kColumns, end - column);
         FloatRow w[kColumns];
@@ -220,18 +253,14 @@ void Many(const Problem& p, size_t begin, size_t end, size_t last) {
           if (as_it_is) {
             w[n].Begin(p.weights, at);
           } else {
-            float* to = panel + (at - begin) * kDepth;
-            w[n].data = to;
-            if (row > 0) continue;
-            Row from;
-            from.Begin(p.weights, at);
-            ForVectors(depth, [&](size_t i, auto some)
-                                  HWY_ATTR { hn::Store(from.Load(k + i, some), df, to + i); });
+            w[n].data = panel + (at - begin) * kDepth;
+            if (row == 0) Decode<Row>(p.weights, at, k, depth, panel + (at - begin) * kDepth);
           }
         }
         const size_t next = goes_on ? column : column + kPanel;
         DownRows<kRows>(
-            p, {row, column, count, k, depth}, rows, x_as_it_is ? x : block, w,
+            p, {row, column, count, k, depth}, std::min(kBlock, p.rows - row),
+            x + k * p.rows + row * kDepth, w, 0,
             next < last ? Ahead::Of(p.weights, next, kColumns, goes_on ? k + kDepth : 0) : Ahead());
       }
     }
@@ -239,7 +268,7 @@ void Many(const Problem& p, size_t begin, size_t end, size_t last) {
 }
 
 template <class Row>
-void Range(const Problem& p, size_t begin, size_t end, size_t last) {
+void Range(const Problem& p, const float* x, size_t begin, size_t end, size_t last) {
   switch (p.rows) {
     case 1:
       return Few<1, 8, Row>(p, begin, end, last);
@@ -258,29 +287,24 @@ void Range(const Problem& p, size_t begin, size_t end, size_t last) {
     default:
       break;
   }
+  if (p.rows <= kSome) return Some<Row>(p, x, begin, end, last);
   for (size_t n = begin; n < end; n += kPanel) {
-    Many<Row>(p, n, std::min(n + kPanel, end), last);
+    Many<Row>(p, x, n, std::min(n + kPanel, end), last);
   }
 }
 
 size_t FloatPanelHere() { return kPanel; }
 
-void MultiplyFloatRange(const Problem& p, size_t begin, size_t end, size_t last) {
-  p.weights.type == WeightType::kFloat32 ? Range<FloatRow>(p, begin, end, last)
-                                         : Range<BFloat16Row>(p, begin, end, last);
-}
-
-template <class Row>
-void ReadRow(const Weights& weights, size_t row, float* HWY_RESTRICT to) {
-  Row from;
-  from.Begin(weights, row);
-  ForVectors(static_cast<size_t>(weights.columns),
-             [&](size_t i, auto some) HWY_ATTR { StoreSome(from.Load(i, some), to + i, some); });
+void MultiplyFloatRange(const Problem& p, const float* parts, size_t begin, size_t end,
+                        size_t last) {
+  p.weights.type == WeightType::kFloat32 ? Range<FloatRow>(p, parts, begin, end, last)
+                                         : Range<BFloat16Row>(p, parts, begin, end, last);
 }
 
 void ReadFloatRow(const Weights& weights, size_t row, float* to) {
-  weights.type == WeightType::kFloat32 ? ReadRow<FloatRow>(weights, row, to)
-                                       : ReadRow<BFloat16Row>(weights, row, to);
+  const auto columns = static_cast<size_t>(weights.columns);
+  weights.type == WeightType::kFloat32 ? Decode<FloatRow>(weights, row, 0, columns, to)
+                                       : Decode<BFloat16Row>(weights, row, 0, columns, to);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -294,8 +318,8 @@ HWY_EXPORT(MultiplyFloatRange);
 HWY_EXPORT(FloatPanelHere);
 HWY_EXPORT(ReadFloatRow);
 
-void MultiplyFloats(const Problem& p, size_t begin, size_t end, size_t last) {
-  HWY_DYNAMIC_DISPATCH(MultiplyFloatRange)(p, begin, end, last);
+void MultiplyFloats(const Problem& p, const float* parts, size_t begin, size_t end, size_t last) {
+  HWY_DYNAMIC_DISPATCH(MultiplyFloatRange)(p, parts, begin, end, last);
 }
 
 size_t FloatPanel() { return HWY_DYNAMIC_DISPATCH(FloatPanelHere)(); }

@@ -39,31 +39,33 @@ int Quantised(float w, float scale, int least, int most) {
   return static_cast<int>(std::clamp(q, static_cast<float>(least), static_cast<float>(most)));
 }
 
-// Rows from which rounding them is shared among threads, and that are rounded at a time.
+// Rows from which laying them out is shared among threads, and that are laid out at a time.
 constexpr size_t kRowsForThreads = 32;
 constexpr size_t kRowsAtOnce = 512;
 
-// Where a thread that multiplies has its rounded rows, from one product to the next.
-class Scratch {
+// Where a thread that multiplies has its rows in parts, from one product to the next.
+template <class T>
+class Room {
  public:
-  void Fit(const Problem& p) {
-    const size_t parts = (static_cast<size_t>(p.weights.columns) + kDepth - 1) / kDepth * p.rows;
-    if (parts <= parts_) return;
-    parts_ = 0;
-    q_.reset();
-    q_ = hwy::AllocateAligned<int16_t>(parts * kDepth);
-    if (!q_) throw std::bad_alloc();
-    scales_.resize(parts);
-    parts_ = parts;
+  T* Of(size_t count) {
+    if (count > count_) {
+      count_ = 0;
+      numbers_.reset();
+      numbers_ = hwy::AllocateAligned<T>(count);
+      if (!numbers_) throw std::bad_alloc();
+      count_ = count;
+    }
+    return numbers_.get();
   }
-  int16_t* q() { return q_.get(); }
-  float* scales() { return scales_.data(); }
 
  private:
-  size_t parts_ = 0;
-  hwy::AlignedFreeUniquePtr<int16_t[]> q_;
-  std::vector<float> scales_;
+  size_t count_ = 0;
+  hwy::AlignedFreeUniquePtr<T[]> numbers_;
 };
+
+size_t PartsOf(const Problem& p) {
+  return (static_cast<size_t>(p.weights.columns) + kDepth - 1) / kDepth;
+}
 
 // The columns of y that a thread begins with. Cores are not alike, nor are they alone: who is done
 // takes pieces of what others have left.
@@ -105,23 +107,62 @@ void OnThreads(const Problem& p, int threads, size_t piece, const Begin& begin, 
   }
 }
 
-void MultiplyWithIntegers(const Problem& p, int threads) {
-  thread_local Scratch scratch;
-  scratch.Fit(p);
-  int16_t* q = scratch.q();
-  float* scales = scratch.scales();
+// The same after lay_out(begin, end) has been called for all rows of x, by one thread or by all.
+template <class LayOut, class Body>
+void OnThreadsAfter(const LayOut& lay_out, const Problem& p, int threads, size_t piece,
+                    const Body& body) {
   const bool shared = p.rows >= kRowsForThreads;
-  if (!shared) RoundRows(p, 0, p.rows, q, scales);
+  if (!shared) lay_out(0, p.rows);
   OnThreads(
-      p, threads, IntegerPanel(),
+      p, threads, piece,
       [&](size_t own, size_t team) {
         if (!shared) return;
-        RoundRows(p, p.rows * own / team, p.rows * (own + 1) / team, q, scales);
+        lay_out(p.rows * own / team, p.rows * (own + 1) / team);
+        if (team == 1) return;  // a barrier would be that of whoever called
 #pragma omp barrier
       },
-      [&](size_t begin, size_t end, size_t last) {
-        MultiplyIntegers(p, {q, scales}, begin, end, last);
-      });
+      body);
+}
+
+void MultiplyWithIntegers(const Problem& p, int threads) {
+  thread_local Room<int16_t> q_room;
+  thread_local Room<float> scale_room;
+  int16_t* q = q_room.Of(PartsOf(p) * p.rows * kDepth);
+  float* scales = scale_room.Of(PartsOf(p) * p.rows);
+  OnThreadsAfter([&](size_t begin, size_t end) { RoundRows(p, begin, end, q, scales); }, p, threads,
+                 IntegerPanel(),
+                 [&](size_t begin, size_t end, size_t last) {
+                   MultiplyIntegers(p, {q, scales}, begin, end, last);
+                 });
+}
+
+// Rows begin to end - 1 of x as [parts, rows, kDepth].
+void CopyParts(const Problem& p, size_t begin, size_t end, float* parts) {
+  const auto columns = static_cast<size_t>(p.weights.columns);
+  for (size_t k = 0; k < columns; k += kDepth) {
+    for (size_t row = begin; row < end; ++row) {
+      std::memcpy(parts + k * p.rows + row * kDepth, p.x + row * p.x_stride + k,
+                  std::min(kDepth, columns - k) * sizeof(float));
+    }
+  }
+}
+
+void MultiplyWithFloats(const Problem& p, int threads) {
+  const float* parts = p.x;
+  const auto multiply = [&](size_t begin, size_t end, size_t last) {
+    MultiplyFloats(p, parts, begin, end, last);
+  };
+  // Of one part, and no further apart than that, rows are laid out as they are.
+  if (p.rows <= kFewRows || (p.x_stride == kDepth && PartsOf(p) == 1)) {
+    OnThreads(
+        p, threads, FloatPanel(), [](size_t, size_t) {}, multiply);
+    return;
+  }
+  thread_local Room<float> room;
+  float* copy = room.Of(PartsOf(p) * p.rows * kDepth);
+  parts = copy;
+  OnThreadsAfter([&](size_t begin, size_t end) { CopyParts(p, begin, end, copy); }, p, threads,
+                 FloatPanel(), multiply);
 }
 
 }  // namespace
@@ -133,19 +174,14 @@ void Multiply(const float* x, int64_t x_stride, int64_t rows, const Weights& wei
                y, static_cast<size_t>(y_stride)};
   if (rows == 0) return;
   if (threads <= 0) threads = omp_get_max_threads();
-  // A second thread is worth its start from some tens of microseconds of work on.
+  // A second thread is worth its start from some ten microseconds of work on.
   const auto work = static_cast<double>(weights.rows) * static_cast<double>(weights.columns) *
                     static_cast<double>(rows);
-  threads = static_cast<int>(std::clamp(work / 200000, 1.0, static_cast<double>(threads)));
-  if (WeightGroup(weights.type) == 1) {
-    OnThreads(
-        p, threads, FloatPanel(), [](size_t, size_t) {},
-        [&](size_t begin, size_t end, size_t last) { MultiplyFloats(p, begin, end, last); });
-    return;
-  }
+  threads = static_cast<int>(std::clamp(work / 100000, 1.0, static_cast<double>(threads)));
+  const bool integers = WeightGroup(weights.type) > 1;
   for (size_t left = p.rows; left > 0; left -= p.rows) {
     p.rows = std::min(left, kRowsAtOnce);
-    MultiplyWithIntegers(p, threads);
+    integers ? MultiplyWithIntegers(p, threads) : MultiplyWithFloats(p, threads);
     p.x += p.rows * p.x_stride;
     p.y += p.rows * p.y_stride;
   }

@@ -113,18 +113,19 @@ TEST_P(Products, EqualTheirDefinitionAtEverySizeAndType) {
   }
 }
 
-TEST_P(Products, AreTheSameToTheBitForAnyRowsAndThreads) {
+void ExpectTheSameBitsForAnyRowsAndThreads(int64_t columns) {
   for (const WeightType type : kTypes) {
-    // Work for several threads even with one row, and rows that threads round together.
-    const int64_t rows = 35, outputs = 619, columns = 1100;
+    // Work for several threads even with one row, rows that threads lay out together, and more of
+    // them than pass by one tile of weights.
+    const int64_t rows = 67, outputs = 619;
     const Matrix matrix(type, outputs, columns, 3);
     const std::vector<float> x = Normal(rows * columns, 4);
     const std::vector<float> bias = Normal(outputs, 5);
     Buffer whole(rows * outputs);
     Multiply(x.data(), columns, rows, matrix.view(), bias.data(), whole.data(), outputs, 1);
     for (const int64_t count : kSanitized
-                                   ? std::vector<int64_t>{1, 35}
-                                   : std::vector<int64_t>{1, 2, 3, 4, 5, 7, 11, 13, 32, 33, 35}) {
+                                   ? std::vector<int64_t>{1, 35, 67}
+                                   : std::vector<int64_t>{1, 2, 3, 4, 5, 7, 13, 32, 33, 64, 67}) {
       for (const int threads : {1, 3}) {
         Buffer part(rows * outputs);
         for (int64_t row = 0; row < rows; row += count) {
@@ -137,6 +138,15 @@ TEST_P(Products, AreTheSameToTheBitForAnyRowsAndThreads) {
       }
     }
   }
+}
+
+TEST_P(Products, AreTheSameToTheBitForAnyRowsAndThreads) {
+  ExpectTheSameBitsForAnyRowsAndThreads(1100);
+}
+
+// Such rows are not copied.
+TEST_P(Products, AreTheSameToTheBitWhereRowsAreOfOnePart) {
+  ExpectTheSameBitsForAnyRowsAndThreads(512);
 }
 
 TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
@@ -167,7 +177,7 @@ TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
   }
 }
 
-// Some rows of W, and more rows of x than are rounded at a time.
+// Some rows of W, and more rows of x than are laid out at a time.
 TEST_P(Products, AreTheSameForAPartOfTheMatrix) {
   const int64_t rows = 1030, outputs = 70, columns = 40;
   const std::vector<float> x = Normal(rows * columns, 4);
