@@ -13,15 +13,16 @@
 
 #include "bench/attention_check.h"
 #include "bench/memory.h"
-#include "bench/samples.h"
 #include "cosformer/error.h"
 #include "report/clock.h"
+#include "report/statistics.h"
 #include "report/units.h"
 
 namespace cosformer::bench {
 namespace {
 
 using report::Clock;
+using report::Median;
 using report::SecondsSince;
 
 // Keeps the first of equal values: each length or system is measured once.

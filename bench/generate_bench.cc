@@ -11,11 +11,11 @@
 #include <functional>
 
 #include "bench/memory.h"
-#include "bench/samples.h"
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
 #include "formats/tokenizer.h"
 #include "report/clock.h"
+#include "report/statistics.h"
 #include "runtime/model_builder.h"
 #include "runtime/network.h"
 
@@ -23,6 +23,7 @@ namespace cosformer::bench {
 namespace {
 
 using report::Clock;
+using report::Median;
 using report::SecondsSince;
 using runtime::Model;
 using runtime::Network;
@@ -68,6 +69,20 @@ Work AttentionWork(const Network& network, double context) {
   return work;
 }
 
+// The memory of the weights that a step reads, scales left out.
+std::vector<Bytes> WeightMemory(const Network& network) {
+  std::vector<Bytes> pieces;
+  const auto add = [&](const Weights& w) {
+    pieces.emplace_back(static_cast<const uint8_t*>(w.data),
+                        static_cast<size_t>(w.rows * WeightRowBytes(w.type, w.columns)));
+  };
+  for (const runtime::LayerParameters& layer : network.parameters().layers) {
+    for (const Weights* w : {&layer.in, &layer.out, &layer.hidden, &layer.back}) add(*w);
+  }
+  add(HeadOf(network));
+  return pieces;
+}
+
 double WeightBytes(const Network& network) {
   double bytes = static_cast<double>(HeadOf(network).bytes());
   for (const runtime::LayerParameters& layer : network.parameters().layers) {
@@ -93,22 +108,30 @@ Work StepWork(const Network& network, int64_t context, int64_t batch) {
           WeightBytes(network) + attention.bytes * static_cast<double>(batch)};
 }
 
-// The median time of a call, and the peak between the calls.
+// Medians: of the time of a call, and of what the machine had to give between the calls.
 struct Timing {
   double seconds = 0;
   double fma_gflops = 0;
+  double read_gbps = 0;
 };
 
-Timing Time(double seconds, int threads, const std::function<void()>& call) {
-  std::vector<double> times, peaks;
+Timing Time(double seconds, int threads, std::span<const Bytes> weights,
+            const std::function<void()>& call) {
+  // Short calls go several at a time, so that most of them find the caches as they leave them.
+  constexpr double kAtATime = 0.05;
+  std::vector<double> times, peaks, reads;
   const auto start = Clock::now();
   do {
     peaks.push_back(SampleMultiplyAdds(threads));
-    const auto begin = Clock::now();
-    call();
-    times.push_back(SecondsSince(begin));
+    reads.push_back(SampleReads(weights, threads));
+    const auto group = Clock::now();
+    do {
+      const auto begin = Clock::now();
+      call();
+      times.push_back(SecondsSince(begin));
+    } while (SecondsSince(group) < kAtATime);
   } while (SecondsSince(start) < seconds);
-  return {Median(times), Median(peaks)};
+  return {Median(times), Median(peaks), Median(reads)};
 }
 
 // Tokens that a model has as many of as anyone asks.
@@ -204,16 +227,16 @@ class Runner {
     CheckModel(model);
     weights_ = weights;
     threads_ = threads;
-    progress_.Show("measuring the bandwidth of a buffer as large as the weights");
-    read_gbps_ = MeasureReadBandwidth(static_cast<int64_t>(WeightBytes(model.network())), threads,
-                                      std::min(bench_.config.seconds, 0.5));
-    bench_.limits.push_back({weights, threads, read_gbps_, SampleMultiplyAdds(threads)});
+    memory_ = WeightMemory(model.network());
+    reads_.clear();
+    peaks_.clear();
     for (const Phase phase : bench_.config.phases) {
       if (phase == Phase::kPrefill) Prefill(model);
       if (phase == Phase::kDecode) Decode(model);
       if (phase == Phase::kBatch) Batch(model);
       if (phase == Phase::kStart) Start(model);
     }
+    bench_.limits.push_back({weights, threads, Median(reads_), Median(peaks_)});
   }
 
  private:
@@ -227,13 +250,20 @@ class Runner {
     row.threads = threads_;
     row.tokens_per_second = tokens / timing.seconds;
     if (work != nullptr) {
-      const double least =
-          std::max(work->operations / (1e9 * timing.fma_gflops), work->bytes / (1e9 * read_gbps_));
+      const double least = std::max(work->operations / (1e9 * timing.fma_gflops),
+                                    work->bytes / (1e9 * timing.read_gbps));
       row.limit_share = least / timing.seconds;
     }
     row.state_bytes = static_cast<int64_t>(state_bytes);
     row.peak_bytes = memory.Peak();
     bench_.rows.push_back(row);
+  }
+
+  Timing TimeCalls(const std::function<void()>& call) {
+    const Timing timing = Time(bench_.config.seconds, threads_, memory_, call);
+    reads_.push_back(timing.read_gbps);
+    peaks_.push_back(timing.fma_gflops);
+    return timing;
   }
 
   void Show(Phase phase, int64_t context) {
@@ -247,7 +277,7 @@ class Runner {
       const std::vector<int32_t> tokens = SomeTokens(model, length);
       const PeakMemory memory;
       size_t bytes = 0;
-      const Timing timing = Time(bench_.config.seconds, threads_, [&] {
+      const Timing timing = TimeCalls([&] {
         Session session(model, {.checkpoints = 0});
         session.Feed(tokens);
         bytes = session.state_bytes();
@@ -266,7 +296,7 @@ class Runner {
       TextState text = TextOf(network, context);
       int32_t token = 1;
       const runtime::Turn turn{&text, std::span(&token, 1)};
-      const Timing timing = Time(bench_.config.seconds, threads_, [&] {
+      const Timing timing = TimeCalls([&] {
         network.Advance({&turn, 1});
         network.Logits(text.last.data(), 1, logits.data());
       });
@@ -286,7 +316,7 @@ class Runner {
       for (TextState& text : texts) turns.push_back({&text, std::span(&token, 1)});
       std::vector<float> hidden(static_cast<size_t>(batch * network.config().width));
       std::vector<float> logits(static_cast<size_t>(batch * model.vocabulary()));
-      const Timing timing = Time(bench_.config.seconds, threads_, [&] {
+      const Timing timing = TimeCalls([&] {
         network.Advance(turns, hidden.data());
         network.Logits(hidden.data(), batch, logits.data());
       });
@@ -313,7 +343,7 @@ class Runner {
       runtime::WriteParameters(network.config(), network.parameters(),
                                (directory / "model.safetensors").string());
       const PeakMemory memory;
-      const Timing timing = Time(bench_.config.seconds, threads_, [&] { FirstToken(directory); });
+      const Timing timing = TimeCalls([&] { FirstToken(directory); });
       Add(Phase::kStart, 0, 1, 1, timing, nullptr, 0, memory);
       bench_.rows.back().peak_bytes.reset();  // it is not this process's
     } catch (...) {
@@ -343,7 +373,8 @@ class Runner {
   report::Progress& progress_;
   WeightType weights_ = WeightType::kFloat32;
   int threads_ = 1;
-  double read_gbps_ = 0;
+  std::vector<Bytes> memory_;          // of the weights
+  std::vector<double> reads_, peaks_;  // of all phases
 };
 
 }  // namespace

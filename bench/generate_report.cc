@@ -32,7 +32,7 @@ std::string ToTable(const GenerateBench& bench) {
       model.attention.front().system);
   for (const GenerateLimits& limits : bench.limits) {
     text += fmt::format(
-        "{:<9} weights are read at {:.1f} GB/s at best, FMA peak {:.0f} GFLOP/s, {} threads\n",
+        "{:<9} weights can be read at {:.1f} GB/s, FMA peak {:.0f} GFLOP/s, {} threads\n",
         runtime::Name(limits.weights), limits.read_gbps, limits.fma_gflops, limits.threads);
   }
   text += fmt::format("\n{:<9}{:<10}{:>10}{:>7}{:>9}{:>14}{:>13}{:>11}{:>11}\n", "weights", "phase",

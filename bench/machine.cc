@@ -80,21 +80,21 @@ class Buffer {
   ~Buffer() { munmap(data_, bytes_); }
 
   float* floats() const { return static_cast<float*>(data_); }
-  size_t count() const { return bytes_ / sizeof(float); }
+  Bytes bytes() const { return {static_cast<const uint8_t*>(data_), bytes_}; }
 
  private:
   size_t bytes_;
   void* data_;
 };
 
-// The part of `count` floats that belongs to a thread, in whole cache lines.
+// The part of `bytes` that belongs to a thread, in whole cache lines.
 struct Part {
   size_t begin, end;
 };
 
-Part PartOf(size_t count, int thread, int threads) {
-  constexpr size_t kLine = 16;
-  const size_t lines = count / kLine;
+Part PartOf(size_t bytes, int thread, int threads) {
+  constexpr size_t kLine = 64;
+  const size_t lines = bytes / kLine;
   const auto t = static_cast<size_t>(thread);
   const auto of = static_cast<size_t>(threads);
   return {lines * t / of * kLine, lines * (t + 1) / of * kLine};
@@ -104,24 +104,29 @@ Part PartOf(size_t count, int thread, int threads) {
 void Fill(const Buffer& buffer, int threads) {
 #pragma omp parallel num_threads(threads)
   {
-    const Part part = PartOf(buffer.count(), omp_get_thread_num(), omp_get_num_threads());
-    std::fill(buffer.floats() + part.begin, buffer.floats() + part.end, 1.0f);
+    const Part part = PartOf(buffer.bytes().size(), omp_get_thread_num(), omp_get_num_threads());
+    std::fill(buffer.floats() + part.begin / sizeof(float),
+              buffer.floats() + part.end / sizeof(float), 1.0f);
   }
 }
 
-double MeasureReads(const Buffer& buffer, int threads, double seconds) {
-  return 1e-9 * BestRate(seconds, [&buffer, threads] {
-           double bytes = 0;
-           float results = 0;
+// One run over all of it, each thread its part of every piece; returns the bytes read.
+double RunReads(std::span<const Bytes> pieces, int threads) {
+  double bytes = 0;
+  unsigned results = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : bytes, results)
-           {
-             const Part part = PartOf(buffer.count(), omp_get_thread_num(), omp_get_num_threads());
-             results += ReadAll(buffer.floats() + part.begin, part.end - part.begin);
-             bytes += static_cast<double>((part.end - part.begin) * sizeof(float));
-           }
-           Use(results);
-           return bytes;
-         });
+  for (const Bytes& piece : pieces) {
+    const Part part = PartOf(piece.size(), omp_get_thread_num(), omp_get_num_threads());
+    results += ReadAll(piece.data() + part.begin, part.end - part.begin);
+    bytes += static_cast<double>(part.end - part.begin);
+  }
+  Use(static_cast<float>(results));
+  return bytes;
+}
+
+double MeasureReads(const Buffer& buffer, int threads, double seconds) {
+  const Bytes all = buffer.bytes();
+  return 1e-9 * BestRate(seconds, [&all, threads] { return RunReads({&all, 1}, threads); });
 }
 
 double MeasureUpdates(int64_t update_bytes, int threads, double seconds) {
@@ -191,10 +196,10 @@ Machine DescribeMachine(const std::vector<int>& thread_counts, int64_t update_by
   return machine;
 }
 
-double MeasureReadBandwidth(int64_t bytes, int threads, double seconds) {
-  const Buffer buffer(bytes);
-  Fill(buffer, threads);
-  return MeasureReads(buffer, threads, seconds);
+double SampleReads(std::span<const Bytes> pieces, int threads) {
+  const auto start = Clock::now();
+  const double bytes = RunReads(pieces, threads);
+  return 1e-9 * bytes / SecondsSince(start);
 }
 
 double SampleMultiplyAdds(int threads) {

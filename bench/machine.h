@@ -4,12 +4,15 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "report/progress.h"
 
 namespace cosformer::bench {
+
+using Bytes = std::span<const uint8_t>;
 
 struct Limits {
   double fma_gflops = 0;  // float32 multiply-adds on registers, each counted as two operations
@@ -46,12 +49,10 @@ Machine DescribeMachine(const std::vector<int>& thread_counts, int64_t update_by
 // and at the end of what is set against it.
 void MeasureLimits(Machine& machine, double seconds, report::Progress& progress);
 
-// The bandwidth, in GB/s, of reading a buffer of `bytes` over and over, each thread its part: of
-// memory or of whichever cache holds it. The best of the runs in `seconds`.
-double MeasureReadBandwidth(int64_t bytes, int threads, double seconds);
-
-// The FMA rate of one run of a millisecond or two, in GFLOP/s: for sampling the clock between the
-// calls that are timed.
+// The FMA rate of one run of a millisecond or two, in GFLOP/s; the bandwidth of reading all of
+// `pieces` once, each thread its part, in GB/s. For sampling what a shared machine has to give
+// between the calls that are timed.
 double SampleMultiplyAdds(int threads);
+double SampleReads(std::span<const Bytes> pieces, int threads);
 
 }  // namespace cosformer::bench

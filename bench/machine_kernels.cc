@@ -83,28 +83,31 @@ double MultiplyAdds(size_t iterations, float* sink) {
 
 #undef COSFORMER_BENCH_WIDE
 
-float ReadAll(const float* HWY_RESTRICT data, size_t count) {
-  const D d;
+uint8_t ReadAll(const uint8_t* HWY_RESTRICT data, size_t bytes) {
+  const hn::ScalableTag<uint8_t> d;
   const size_t lanes = hn::Lanes(d);
-  // Several sums, so that additions never wait for each other longer than for memory.
-  V sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-  V sum4 = sum0, sum5 = sum0, sum6 = sum0, sum7 = sum0;
+  // Several results, so that they never wait for each other longer than for memory.
+  auto all0 = hn::Zero(d), all1 = all0, all2 = all0, all3 = all0;
+  auto all4 = all0, all5 = all0, all6 = all0, all7 = all0;
   size_t i = 0;
-  for (; i + 8 * lanes <= count; i += 8 * lanes) {
-    sum0 = hn::Add(sum0, hn::Load(d, data + i));
-    sum1 = hn::Add(sum1, hn::Load(d, data + i + lanes));
-    sum2 = hn::Add(sum2, hn::Load(d, data + i + 2 * lanes));
-    sum3 = hn::Add(sum3, hn::Load(d, data + i + 3 * lanes));
-    sum4 = hn::Add(sum4, hn::Load(d, data + i + 4 * lanes));
-    sum5 = hn::Add(sum5, hn::Load(d, data + i + 5 * lanes));
-    sum6 = hn::Add(sum6, hn::Load(d, data + i + 6 * lanes));
-    sum7 = hn::Add(sum7, hn::Load(d, data + i + 7 * lanes));
+  for (; i + 8 * lanes <= bytes; i += 8 * lanes) {
+    all0 = hn::Xor(all0, hn::LoadU(d, data + i));
+    all1 = hn::Xor(all1, hn::LoadU(d, data + i + lanes));
+    all2 = hn::Xor(all2, hn::LoadU(d, data + i + 2 * lanes));
+    all3 = hn::Xor(all3, hn::LoadU(d, data + i + 3 * lanes));
+    all4 = hn::Xor(all4, hn::LoadU(d, data + i + 4 * lanes));
+    all5 = hn::Xor(all5, hn::LoadU(d, data + i + 5 * lanes));
+    all6 = hn::Xor(all6, hn::LoadU(d, data + i + 6 * lanes));
+    all7 = hn::Xor(all7, hn::LoadU(d, data + i + 7 * lanes));
   }
-  const V low = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
-  const V high = hn::Add(hn::Add(sum4, sum5), hn::Add(sum6, sum7));
-  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(low, high)));
-  for (; i < count; ++i) sum += data[i];
-  return sum;
+  const auto low = hn::Xor(hn::Xor(all0, all1), hn::Xor(all2, all3));
+  const auto high = hn::Xor(hn::Xor(all4, all5), hn::Xor(all6, all7));
+  HWY_ALIGN uint8_t each[HWY_MAX_BYTES];
+  hn::Store(hn::Xor(low, high), d, each);
+  uint8_t all = 0;
+  for (size_t j = 0; j < lanes; ++j) all ^= each[j];
+  for (; i < bytes; ++i) all ^= data[i];
+  return all;
 }
 
 void UpdateAll(float* HWY_RESTRICT data, size_t count) {
@@ -139,8 +142,8 @@ HWY_EXPORT(UpdateAll);
 double MultiplyAdds(size_t iterations, float* sink) {
   return HWY_DYNAMIC_DISPATCH(MultiplyAdds)(iterations, sink);
 }
-float ReadAll(const float* data, size_t count) {
-  return HWY_DYNAMIC_DISPATCH(ReadAll)(data, count);
+uint8_t ReadAll(const uint8_t* data, size_t bytes) {
+  return HWY_DYNAMIC_DISPATCH(ReadAll)(data, bytes);
 }
 void UpdateAll(float* data, size_t count) { HWY_DYNAMIC_DISPATCH(UpdateAll)(data, count); }
 

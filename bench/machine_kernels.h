@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace cosformer::bench {
 
@@ -10,8 +11,8 @@ namespace cosformer::bench {
 // counting a multiply-add as two. *sink receives a result that depends on all of them.
 double MultiplyAdds(size_t iterations, float* sink);
 
-// Reads `count` floats from cache-line aligned memory; returns their sum, so that no read is idle.
-float ReadAll(const float* data, size_t count);
+// Reads memory of any kind; returns the exclusive or of its bytes, so that no read is idle.
+uint8_t ReadAll(const uint8_t* data, size_t bytes);
 
 // Reads and writes each of `count` floats once, in order, from cache-line aligned memory.
 void UpdateAll(float* data, size_t count);

@@ -8,9 +8,9 @@
 #include <functional>
 
 #include "bench/memory.h"
-#include "bench/samples.h"
 #include "kernels/activate.h"
 #include "model/model.h"
+#include "report/statistics.h"
 #include "train/adamw.h"
 #include "train/process.h"
 #include "zoo/system.h"
@@ -18,6 +18,7 @@
 namespace cosformer::bench {
 namespace {
 
+using report::Median;
 using torch::Tensor;
 
 double Now() {

@@ -8,6 +8,13 @@
 
 namespace cosformer::report {
 
+double Median(std::vector<double> values) {
+  assert(!values.empty());
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
 Interval Wilson(int64_t hits, int64_t trials, double z) {
   assert(hits >= 0 && hits <= trials);
   if (trials == 0) return {0, 1};

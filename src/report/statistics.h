@@ -1,11 +1,15 @@
-// How far a measured share or mean can be from the truth: confidence intervals. z is the number of
-// standard deviations; 1.96 gives 95 %.
+// What many numbers come down to: the median of timings; how far a measured share or mean can be
+// from the truth. z is the number of standard deviations; 1.96 gives 95 %.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace cosformer::report {
+
+// Of a time, what is not moved by a pause or by another program for a while. Not of no values.
+double Median(std::vector<double> values);
 
 inline constexpr double kZ95 = 1.96;
 

@@ -17,6 +17,7 @@
 #include "report/clock.h"
 #include "report/interrupt.h"
 #include "report/meter.h"
+#include "report/statistics.h"
 #include "report/units.h"
 #include "runs/metrics.h"
 #include "runs/run_directory.h"
@@ -197,8 +198,9 @@ class Run {
     step_seconds_ += seconds;
     step_tokens_ += tokens;
     state_.seconds = earlier_seconds_ + SecondsSince(begin_);
+    step_speeds_.push_back(static_cast<double>(tokens) / seconds);
     metrics_->Add(TrainMetrics{state_.step, loss, rate, gradient, state_.tokens, state_.seconds,
-                               static_cast<double>(tokens) / seconds});
+                               step_speeds_.back()});
     ShowStep(loss,
              static_cast<double>(correct) / static_cast<double>(std::max<int64_t>(1, targets)),
              rate);
@@ -313,8 +315,7 @@ class Run {
     summary_.steps = state_.steps;
     summary_.tokens = state_.tokens;
     summary_.seconds = state_.seconds;
-    summary_.tokens_per_second =
-        step_seconds_ > 0 ? static_cast<double>(step_tokens_) / step_seconds_ : 0;
+    summary_.tokens_per_second = step_speeds_.empty() ? 0 : report::Median(step_speeds_);
     if (state_.best) summary_.best = HasClasses(objective_) ? -*state_.best : *state_.best;
     summary_.best_step = state_.best_step;
     return summary_;
@@ -338,6 +339,7 @@ class Run {
   double earlier_seconds_ = 0;  // of earlier sessions
   double step_seconds_ = 0;     // of this one
   int64_t step_tokens_ = 0;
+  std::vector<double> step_speeds_;  // tokens a second
   double shown_loss_ = 0, shown_accuracy_ = 0;
   int64_t shown_steps_ = 0;
   TrainSummary summary_;

@@ -55,7 +55,7 @@ struct TrainJob {
 struct TrainSummary {
   int64_t step = 0, steps = 0, tokens = 0;
   double seconds = 0;            // in all, also of earlier sessions of the run
-  double tokens_per_second = 0;  // of this session's steps
+  double tokens_per_second = 0;  // the median of this session's steps
   double waited_seconds = 0;     // for data
   int signal = 0;                // that stopped it, or 0
   bool stopped_early = false;    // by `patience`

@@ -1,5 +1,5 @@
-// Intervals against values worked out by hand, and against what they promise: to hold the truth in
-// 95 of 100 cases.
+// The median by hand; intervals against values worked out by hand, and against what they promise: to
+// hold the truth in 95 of 100 cases.
 #include "report/statistics.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +10,12 @@
 
 namespace cosformer::report {
 namespace {
+
+TEST(StatisticsTest, TheMedianIsInTheMiddleAndNotMovedByAnOutlier) {
+  EXPECT_EQ(Median({3}), 3);
+  EXPECT_EQ(Median({5, 1, 1000}), 5);
+  EXPECT_EQ(Median({4, 1, 2, 1000}), 3);
+}
 
 TEST(StatisticsTest, WilsonAgreesWithTheTextbook) {
   // 81 of 263, from Newcombe (1998), method 3.
