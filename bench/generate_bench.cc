@@ -236,7 +236,9 @@ class Runner {
       if (phase == Phase::kBatch) Batch(model);
       if (phase == Phase::kStart) Start(model);
     }
-    bench_.limits.push_back({weights, threads, Median(reads_), Median(peaks_)});
+    if (!reads_.empty()) {
+      bench_.limits.push_back({weights, threads, Median(reads_), Median(peaks_)});
+    }
   }
 
  private:

@@ -54,7 +54,7 @@ struct GenerateRow {
 struct GenerateLimits {
   WeightType weights = WeightType::kFloat32;
   int threads = 0;
-  double read_gbps = 0;   // of doing nothing but reading the weights
+  double read_gbps = 0;  // of doing nothing but reading the weights
   double fma_gflops = 0;
 };
 

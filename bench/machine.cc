@@ -1,5 +1,5 @@
-// Threads by OpenMP, as in the operator. Other programs may run beside this one, so every figure is
-// the best of many short runs.
+// Threads by OpenMP, as in the operator. Other programs may run beside this one, so every limit is
+// the best of many short runs; a sample is one run.
 #include "bench/machine.h"
 
 #include <fmt/format.h>

@@ -18,8 +18,8 @@ constexpr const char* kDescription =
     R"(Times the runtime on a model of random weights.
 
 It reads prompts, writes token by token, takes many texts in a batch, and starts a process. Each
-speed stands beside what the machine allows, measured in the same run: the FMA peak, sampled between
-the timed calls, or the bandwidth of reading a buffer as large as the weights.)";
+speed stands beside what the machine allows, sampled between the timed calls: the FMA peak, or the
+bandwidth of doing nothing but reading the weights.)";
 
 constexpr const char* kFooter = R"(
 Phases    prefill   a prompt of --prompts tokens, through all weights but the output layer

@@ -276,16 +276,20 @@ void Range(const Problem& p, const float* x, size_t begin, size_t end, size_t la
       return Few<2, 4, Row>(p, begin, end, last);
     case 3:
       return Few<3, 4, Row>(p, begin, end, last);
-#if HWY_TARGET <= HWY_AVX3
-    case 4:
-      return Few<4, 4, Row>(p, begin, end, last);
-    case 5:
-      return Few<5, 4, Row>(p, begin, end, last);
-    case 6:
-      return Few<6, 4, Row>(p, begin, end, last);
-#endif
     default:
       break;
+  }
+  if constexpr (kRows == 6) {
+    switch (p.rows) {
+      case 4:
+        return Few<4, 4, Row>(p, begin, end, last);
+      case 5:
+        return Few<5, 4, Row>(p, begin, end, last);
+      case 6:
+        return Few<6, 4, Row>(p, begin, end, last);
+      default:
+        break;
+    }
   }
   if (p.rows <= kSome) return Some<Row>(p, x, begin, end, last);
   for (size_t n = begin; n < end; n += kPanel) {
@@ -294,6 +298,7 @@ void Range(const Problem& p, const float* x, size_t begin, size_t end, size_t la
 }
 
 size_t FloatPanelHere() { return kPanel; }
+size_t FewFloatRowsHere() { return kRows; }
 
 void MultiplyFloatRange(const Problem& p, const float* parts, size_t begin, size_t end,
                         size_t last) {
@@ -316,6 +321,7 @@ namespace cosformer {
 
 HWY_EXPORT(MultiplyFloatRange);
 HWY_EXPORT(FloatPanelHere);
+HWY_EXPORT(FewFloatRowsHere);
 HWY_EXPORT(ReadFloatRow);
 
 void MultiplyFloats(const Problem& p, const float* parts, size_t begin, size_t end, size_t last) {
@@ -323,6 +329,8 @@ void MultiplyFloats(const Problem& p, const float* parts, size_t begin, size_t e
 }
 
 size_t FloatPanel() { return HWY_DYNAMIC_DISPATCH(FloatPanelHere)(); }
+
+size_t FewFloatRows() { return HWY_DYNAMIC_DISPATCH(FewFloatRowsHere)(); }
 
 void ReadFloats(const Weights& weights, size_t row, float* to) {
   HWY_DYNAMIC_DISPATCH(ReadFloatRow)(weights, row, to);

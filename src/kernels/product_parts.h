@@ -32,16 +32,15 @@ struct RoundedRows {
 // Writes rows begin to end - 1 of p.x to q and scales, laid out as above.
 void RoundRows(const Problem& p, size_t begin, size_t end, int16_t* q, float* scales);
 
-// Rows of x up to which products with floats take them as they lie, on every instruction set; more
-// are wanted in parts.
-inline constexpr size_t kFewRows = 3;
-
 // Columns begin to end - 1 of y. Those after them up to last - 1 will probably follow, and are
-// fetched. parts: of more than kFewRows rows, [parts, rows, kDepth]; what is past the end of a row
-// is not read.
+// fetched. parts: of more than FewFloatRows() rows, [parts, rows, kDepth]; what is past the end of
+// a row is not read.
 void MultiplyFloats(const Problem& p, const float* parts, size_t begin, size_t end, size_t last);
 void MultiplyIntegers(const Problem& p, const RoundedRows& x, size_t begin, size_t end,
                       size_t last);
+
+// Rows of x up to which products with floats take them as they lie.
+size_t FewFloatRows();
 
 // Columns that are best multiplied at a time.
 size_t FloatPanel();

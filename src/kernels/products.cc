@@ -153,7 +153,7 @@ void MultiplyWithFloats(const Problem& p, int threads) {
     MultiplyFloats(p, parts, begin, end, last);
   };
   // Of one part, and no further apart than that, rows are laid out as they are.
-  if (p.rows <= kFewRows || (p.x_stride == kDepth && PartsOf(p) == 1)) {
+  if (p.rows <= FewFloatRows() || (p.x_stride == kDepth && PartsOf(p) == 1)) {
     OnThreads(
         p, threads, FloatPanel(), [](size_t, size_t) {}, multiply);
     return;

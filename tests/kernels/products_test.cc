@@ -2,7 +2,10 @@
 // the same to the bit wherever it is computed.
 #include "kernels/products.h"
 
+#include <omp.h>
+
 #include <algorithm>
+#include <atomic>
 
 #include "support.h"
 
@@ -97,7 +100,7 @@ TEST_P(Products, EqualTheirDefinitionAtEverySizeAndType) {
   for (int round = 0; round < (kSanitized ? 60 : 240); ++round) {
     const WeightType type = kTypes[round % 4];
     const bool deep = draw(0, 3) == 0;
-    const int64_t rows = draw(1, deep ? 15 : 40);
+    const int64_t rows = draw(0, 9) == 0 ? draw(65, 80) : draw(1, deep ? 15 : 40);
     const int64_t outputs = draw(1, deep ? 21 : 150);
     const int64_t columns = deep ? draw(500, 1700) : draw(1, 150);
     const Matrix matrix(type, outputs, columns, static_cast<uint64_t>(round));
@@ -150,10 +153,12 @@ TEST_P(Products, AreTheSameToTheBitWhereRowsAreOfOnePart) {
 }
 
 TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
-  const int64_t outputs = 10, columns = 33, x_stride = 40, y_stride = 13;
-  for (const WeightType type : kTypes) {
+  const int64_t outputs = 10, columns = 33, y_stride = 13;
+  for (int i = 0; i < 8; ++i) {
+    const WeightType type = kTypes[i % 4];
+    const int64_t x_stride = i < 4 ? 40 : 512;  // the latter is not copied
     const Matrix matrix(type, outputs, columns, 1);
-    for (const int64_t rows : {1, 2, 3, 9}) {
+    for (const int64_t rows : {1, 2, 3, 9, 70}) {
       std::vector<float> x = Normal(rows * columns, 2);
       std::vector<float> spread(static_cast<size_t>(rows * x_stride), kNaN);
       for (int64_t row = 0; row < rows; ++row) {
@@ -174,6 +179,27 @@ TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
       ASSERT_NO_FATAL_FAILURE(ExpectClose(dense, Reference(x, rows, matrix, {}), "y"))
           << "type " << static_cast<int>(type) << ", " << rows << " rows";
     }
+  }
+}
+
+// Whoever calls may have threads of their own, and no barrier of theirs must be met.
+TEST_P(Products, AreComputedOnOneOfTheCallersThreads) {
+  const int64_t rows = 40, outputs = 10, columns = 600;
+  const std::vector<float> x = Normal(rows * columns, 4);
+  for (const WeightType type : kTypes) {
+    const Matrix matrix(type, outputs, columns, 3);
+    Buffer y(rows * outputs);
+    std::atomic<int> after = 0;
+#pragma omp parallel num_threads(2)
+    {
+      if (omp_get_thread_num() == 0) {
+        Multiply(x.data(), columns, rows, matrix.view(), nullptr, y.data(), outputs, 1);
+      }
+#pragma omp barrier
+      ++after;
+    }
+    EXPECT_EQ(after, 2);
+    ASSERT_NO_FATAL_FAILURE(ExpectClose(y.values(), Reference(x, rows, matrix, {}), "y"));
   }
 }
 

@@ -1,5 +1,5 @@
-// The median by hand; intervals against values worked out by hand, and against what they promise: to
-// hold the truth in 95 of 100 cases.
+// The median by hand; intervals against values worked out by hand, and against what they promise:
+// to hold the truth in 95 of 100 cases.
 #include "report/statistics.h"
 
 #include <gtest/gtest.h>
