@@ -261,6 +261,23 @@ TEST_F(ExperimentsTest, SeedsArePutTogetherAsMeanAndRange) {
       Contains(summary.at(0), "cosFormer's test perplexity is 91.5 a word, softmax's 101.5"));
 }
 
+TEST_F(ExperimentsTest, AGateIsSetBesideSoftmaxAndNotCountedAmongThePapersSystems) {
+  const Experiment experiment = LanguageModelExperiment();
+  Request asked;
+  asked.data = Sets();
+  asked.systems = {"softmax", "cosformer", "cosformer-gate"};
+  const Request request = Complete(experiment, asked);
+  Results results(Path("results"));
+  for (const Cell& cell : experiment.cells(request)) {
+    const double perplexity = cell.system == "softmax" ? 100 : cell.system == "cosformer" ? 90 : 80;
+    results.Add(Done(cell, {{"perplexity", perplexity}}));
+  }
+  std::vector<std::string> summary;
+  Html(experiment, request, results, &summary);
+  EXPECT_TRUE(Contains(summary.at(1), "0 of the 1 other systems"));
+  EXPECT_TRUE(Contains(summary.at(2), "cosFormer has 80.0: 0.800 × softmax's"));
+}
+
 TEST_F(ExperimentsTest, AMapOfQueriesThatLookEverywhereAlikeLiesOnItsReference) {
   const Experiment experiment = LocalityExperiment();
   Request asked;
