@@ -268,14 +268,13 @@ class Runner {
     return timing;
   }
 
-  void Show(Phase phase, int64_t context) {
-    progress_.Show(
-        fmt::format("{}, {}, {} tokens", runtime::Name(weights_), NameOf(phase), context));
+  void Show(Phase phase, const std::string& of) {
+    progress_.Show(fmt::format("{}, {}{}", runtime::Name(weights_), NameOf(phase), of));
   }
 
   void Prefill(const Model& model) {
     for (const int64_t length : bench_.config.prompts) {
-      Show(Phase::kPrefill, length);
+      Show(Phase::kPrefill, fmt::format(" of {} tokens", length));
       const std::vector<int32_t> tokens = SomeTokens(model, length);
       const PeakMemory memory;
       size_t bytes = 0;
@@ -293,7 +292,7 @@ class Runner {
     const Network& network = model.network();
     std::vector<float> logits(static_cast<size_t>(model.vocabulary()));
     for (const int64_t context : bench_.config.contexts) {
-      Show(Phase::kDecode, context);
+      Show(Phase::kDecode, fmt::format(" after {} tokens", context));
       const PeakMemory memory;
       TextState text = TextOf(network, context);
       int32_t token = 1;
@@ -310,7 +309,7 @@ class Runner {
   void Batch(const Model& model) {
     const Network& network = model.network();
     for (const int64_t batch : bench_.config.batches) {
-      Show(Phase::kBatch, 0);
+      Show(Phase::kBatch, fmt::format(" of {} texts", batch));
       const PeakMemory memory;
       std::vector<TextState> texts(static_cast<size_t>(batch), TextOf(network, 16));
       int32_t token = 1;
@@ -330,7 +329,7 @@ class Runner {
 
   // A process of its own loads the model from files that were just written, and says a token.
   void Start(const Model& model) {
-    Show(Phase::kStart, 0);
+    Show(Phase::kStart, "");
     namespace fs = std::filesystem;
     std::string name = (fs::temp_directory_path() / "cosformer_bench_XXXXXX").string();
     const char* made = mkdtemp(name.data());

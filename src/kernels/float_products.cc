@@ -43,6 +43,10 @@ constexpr size_t kBlock = 12;  // rows of x that stay in the L1 cache: 24 of its
 constexpr size_t kSome = 64;
 // Cache lines that a core can wait for at once; Zen 3 has room for 24.
 constexpr size_t kAtOnce = 16;
+// Bytes further on that are fetched while a row of x passes by: of rows that are read side by side,
+// and of one after the other.
+constexpr size_t kFetchBelow = 64 << 10;
+constexpr size_t kFetchAhead = 4 << 10;
 static_assert(kDepth % 64 == 0 && kDepth % kLanes == 0 && kPanel % kColumns == 0);
 
 // How one row of weights is read, a vector at a time: k counts from the row's beginning and is a
@@ -58,6 +62,7 @@ struct FloatRow {
   HWY_INLINE VF Load(size_t k, Some some) const {
     return LoadSome(data + k, some);
   }
+  const void* At(size_t k) const { return data + k; }
 };
 
 struct BFloat16Row {
@@ -73,6 +78,7 @@ struct BFloat16Row {
     std::memcpy(all, data + k, part.count * sizeof(uint16_t));
     return Widened(all);
   }
+  const void* At(size_t k) const { return data + k; }
 
  private:
   static HWY_INLINE VF Widened(const uint16_t* from) {
@@ -82,21 +88,31 @@ struct BFloat16Row {
   }
 };
 
-// What tiles fetch in passing, since the hardware's own prefetching ends with a page: numbers k to
-// k + kDepth - 1 of rows of W that come later, as many as a tile has itself.
+// What is fetched in passing, since the hardware's own prefetching ends with a page.
+
+// The rows of W that lie so many bytes further on.
+struct Below {
+  size_t bytes;
+
+  template <size_t kN, class Row>
+  HWY_INLINE void Fetch(const Row* w, size_t k) const {
+    Each<kN>([&](auto n)
+                 TILE_ATTR { hwy::Prefetch(static_cast<const char*>(w[n].At(k)) + bytes); });
+  }
+};
+
+// Numbers k to k + kDepth - 1 of kColumns rows of W that come later, shared out among tiles.
 struct Ahead {
   const char* from = nullptr;
   size_t stride = 0;  // bytes between rows
   size_t begin = 0;   // cache lines: the first ones of all rows, then the second ones
   size_t end = 0;
 
-  // Cache lines of as many rows.
-  static size_t Lines(const Weights& w, size_t rows) { return rows * kDepth * SizeOf(w) / 64; }
+  static size_t Lines(const Weights& w) { return kColumns * kDepth * SizeOf(w) / 64; }
 
-  static Ahead Of(const Weights& w, size_t row, size_t rows, size_t k) {
+  static Ahead Of(const Weights& w, size_t row, size_t k) {
     const auto stride = static_cast<size_t>(WeightRowBytes(w.type, w.columns));
-    return {static_cast<const char*>(w.data) + row * stride + k * SizeOf(w), stride, 0,
-            Lines(w, rows)};
+    return {static_cast<const char*>(w.data) + row * stride + k * SizeOf(w), stride, 0, Lines(w)};
   }
 
   // The next `lines`, or what is left.
@@ -106,11 +122,9 @@ struct Ahead {
     return taken;
   }
 
-  // The next `lines` of kRowsOfW rows, or what is left.
-  template <size_t kRowsOfW>
   HWY_INLINE void Fetch(size_t lines) {
     for (const size_t stop = std::min(begin + lines, end); begin < stop; ++begin) {
-      hwy::Prefetch(from + begin % kRowsOfW * stride + begin / kRowsOfW * 64);
+      hwy::Prefetch(from + begin % kColumns * stride + begin / kColumns * 64);
     }
   }
 
@@ -118,6 +132,22 @@ struct Ahead {
   static size_t SizeOf(const Weights& w) {
     return w.type == WeightType::kFloat32 ? sizeof(float) : sizeof(uint16_t);
   }
+};
+
+// Of that, one tile's lines, spread out over it: what comes faster than a core can wait for, it
+// drops.
+struct Spread {
+  explicit Spread(const Ahead& lines)
+      : ahead(lines), at_once((lines.end - lines.begin + kSteps - 1) / kSteps) {}
+
+  template <size_t kN>
+  HWY_INLINE void Fetch(const FloatRow*, size_t) {
+    ahead.Fetch(at_once);
+  }
+
+  static constexpr size_t kSteps = kDepth / FloatRow::kLine;
+  Ahead ahead;
+  size_t at_once;
 };
 
 // sum[m][n] += the products of numbers i and after, a vector of them or some, of rows of x that lie
@@ -164,21 +194,18 @@ HWY_INLINE void Clear(VF (&sum)[kM][kN]) {
 
 // y += x[m] . w[n], with the bias in the first part of the rows. x is where the part begins, in w
 // it begins at w_begin. kStride: x_stride where it is known, so that rows of x need no pointers of
-// their own; 0: it is not.
+// their own; 0: it is not. later: a Below or a Spread.
 // A call of its own: some hundred cycles and more, and one copy of it is enough to compile.
-template <size_t kM, size_t kN, size_t kStride, class Row>
+template <size_t kM, size_t kN, size_t kStride, class Row, class Later>
 HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RESTRICT x,
-                          size_t x_stride, const Row* w, size_t w_begin, Ahead ahead) {
+                          size_t x_stride, const Row* w, size_t w_begin, Later later) {
   if (kStride != 0) x_stride = kStride;
   if (w_begin % kDepth != 0) __builtin_unreachable();  // groups begin where the loop's steps do
   VF sum[kM][kN];
   Clear(sum);
-  // Spread out: what comes faster than a core can wait for, it drops.
-  constexpr size_t kSteps = kDepth / Row::kLine;
-  const size_t at_once = (ahead.end - ahead.begin + kSteps - 1) / kSteps;
   size_t i = 0;
   for (; i + Row::kLine <= at.depth; i += Row::kLine) {
-    ahead.Fetch<kN>(at_once);
+    later.template Fetch<kN>(w, w_begin + i);
     for (size_t j = 0; j < Row::kLine; j += kLanes) {
       AddProducts(x, x_stride, w, w_begin, i + j, Whole(), sum);
     }
@@ -204,7 +231,7 @@ HWY_NOINLINE void WholeTiles(const Problem& p, const Place& at, size_t tiles,
   const float* before = at.begin > 0 ? y : kAdds ? p.bias + at.column : nullptr;
   const size_t before_stride = at.begin > 0 ? y_stride : 0;
   for (; tiles > 0; --tiles, x += kRows * kDepth) {
-    ahead.Fetch<kColumns>(lines);
+    ahead.Fetch(lines);
     VF sum[kRows][kColumns];
     Clear(sum);
     for (size_t i = 0; i < depth; i += FloatRow::kLine) {
@@ -225,14 +252,43 @@ HWY_NOINLINE void WholeTiles(const Problem& p, const Place& at, size_t tiles,
 template <size_t kM, size_t kN, class Row>
 void Few(const Problem& p, size_t begin, size_t end, size_t last) {
   const auto columns = static_cast<size_t>(p.weights.columns);
+  const auto row_bytes = static_cast<size_t>(WeightRowBytes(p.weights.type, p.weights.columns));
+  const size_t rows_below = std::max(kN, kFetchBelow / row_bytes / kN * kN);
   for (size_t column = begin; column < end; column += kN) {
     const size_t count = std::min(kN, end - column);
     Row w[kN];
     for (size_t n = 0; n < kN; ++n) w[n].Begin(p.weights, column + std::min(n, count - 1));
+    const Below below{column + rows_below < last ? rows_below * row_bytes : 0};
     for (size_t k = 0; k < columns; k += kDepth) {
-      const Ahead ahead = column + kN < last ? Ahead::Of(p.weights, column + kN, kN, k) : Ahead();
       OneTile<kM, kN, 0>(p, {0, column, count, k, std::min(kDepth, columns - k)}, p.x + k,
-                         p.x_stride, w, k, ahead);
+                         p.x_stride, w, k, below);
+    }
+  }
+}
+
+// One row of x, where weights that are decoded take a core's time: W is read from its first byte to
+// its last, which is how memory is fastest.
+template <class Row>
+void One(const Problem& p, size_t begin, size_t end) {
+  const auto columns = static_cast<size_t>(p.weights.columns);
+  for (size_t column = begin; column < end; ++column) {
+    Row w;
+    w.Begin(p.weights, column);
+    for (size_t k = 0; k < columns; k += kDepth) {
+      const float* x = p.x + k;
+      const size_t depth = std::min(kDepth, columns - k);
+      VF sum[1][1];
+      Clear(sum);
+      size_t i = 0;
+      for (; i + Row::kLine <= depth; i += Row::kLine) {
+        Below{kFetchAhead}.Fetch<1>(&w, k + i);
+        for (size_t j = 0; j < Row::kLine; j += kLanes) {
+          AddProducts(x, 0, &w, k, i + j, Whole(), sum);
+        }
+      }
+      for (; i + kLanes <= depth; i += kLanes) AddProducts(x, 0, &w, k, i, Whole(), sum);
+      if (i < depth) AddProducts(x, 0, &w, k, i, Part{depth - i}, sum);
+      StoreOne(p, column, k, sum[0][0]);
     }
   }
 }
@@ -243,7 +299,7 @@ template <size_t kM>
 void TileByTile(const Problem& p, Place at, size_t rows, const float* x, const FloatRow* w,
                 size_t w_begin, Ahead ahead, size_t lines) {
   for (; rows >= kM; rows -= kM, at.row += kM, x += kM * kDepth) {
-    OneTile<kM, kColumns, kDepth>(p, at, x, kDepth, w, w_begin, ahead.Take(lines));
+    OneTile<kM, kColumns, kDepth>(p, at, x, kDepth, w, w_begin, Spread(ahead.Take(lines)));
   }
   if constexpr (kM > 1) {
     if (rows > 0) TileByTile<kM - 1>(p, at, rows, x, w, w_begin, ahead, lines);
@@ -268,7 +324,7 @@ void DownRows(const Problem& p, Place at, size_t rows, const float* x, const Flo
 // What each tile has to fetch for all of them to fetch four rows of W.
 size_t LinesATile(const Problem& p) {
   const size_t tiles = (p.rows + kRows - 1) / kRows;
-  return (Ahead::Lines(p.weights, kColumns) + tiles - 1) / tiles;
+  return (Ahead::Lines(p.weights) + tiles - 1) / tiles;
 }
 
 // Writes numbers k to k + depth - 1 of a row.
@@ -305,10 +361,8 @@ void Some(const Problem& p, const float* x, size_t begin, size_t end, size_t las
       }
       const bool goes_on = k + kDepth < columns;  // the next part is of the same rows
       const size_t next = goes_on ? column : column + kColumns;
-      DownRows(
-          p, {0, column, count, k, depth}, p.rows, x + k * p.rows, w, kAsItIs ? k : 0,
-          next < last ? Ahead::Of(p.weights, next, kColumns, goes_on ? k + kDepth : 0) : Ahead(),
-          lines);
+      DownRows(p, {0, column, count, k, depth}, p.rows, x + k * p.rows, w, kAsItIs ? k : 0,
+               next < last ? Ahead::Of(p.weights, next, goes_on ? k + kDepth : 0) : Ahead(), lines);
     }
   }
 }
@@ -343,7 +397,7 @@ void Many(const Problem& p, const float* x, size_t begin, size_t end, size_t las
         const size_t next = goes_on ? column : column + kPanel;
         Ahead ahead;
         if (next < last) {
-          ahead = Ahead::Of(p.weights, next, kColumns, goes_on ? k + kDepth : 0);
+          ahead = Ahead::Of(p.weights, next, goes_on ? k + kDepth : 0);
           ahead.Take(row / kRows * lines);  // what the rows before have fetched
         }
         DownRows(p, {row, column, count, k, depth}, std::min(kBlock, p.rows - row),
@@ -357,6 +411,8 @@ template <class Row>
 void Range(const Problem& p, const float* x, size_t begin, size_t end, size_t last) {
   switch (p.rows) {
     case 1:
+      // With AVX-512 decoding is no burden.
+      if constexpr (!std::is_same_v<Row, FloatRow> && kRows == 3) return One<Row>(p, begin, end);
       return Few<1, 8, Row>(p, begin, end, last);
     case 2:
       return Few<2, 4, Row>(p, begin, end, last);

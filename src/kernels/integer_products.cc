@@ -192,14 +192,6 @@ size_t PartDepth(const Weights& w, size_t k) {
   return std::min(kDepth, (static_cast<size_t>(w.columns) - k + kGroup - 1) / kGroup * kGroup);
 }
 
-// y += the sum of one dot product, as a tile would have it; x has no other row.
-HWY_INLINE void StoreOne(const Problem& p, size_t column, size_t begin, VF sum) {
-  float value[4];
-  StoreFour(SumsOfLanes(sum, sum, sum, sum), value);
-  const float* before = begin > 0 ? p.y + column : p.bias != nullptr ? p.bias + column : nullptr;
-  p.y[column] = before != nullptr ? *before + value[0] : value[0];
-}
-
 // One row of x, with weights that need little work: W is read from its first byte to its last,
 // which is how memory is fastest.
 template <class Row>

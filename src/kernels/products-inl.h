@@ -119,6 +119,14 @@ HWY_INLINE void StoreTile(const Problem& p, const Place& at, const VF (&sum)[kM]
   });
 }
 
+// y += the sum of one dot product, as a tile would have it; x has no other row.
+HWY_INLINE void StoreOne(const Problem& p, size_t column, size_t begin, VF sum) {
+  float value[4];
+  StoreFour(SumsOfLanes(sum, sum, sum, sum), value);
+  const float* before = begin > 0 ? p.y + column : p.bias != nullptr ? p.bias + column : nullptr;
+  p.y[column] = before != nullptr ? *before + value[0] : value[0];
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace cosformer
 HWY_AFTER_NAMESPACE();
