@@ -439,7 +439,9 @@ void Range(const Problem& p, const float* x, size_t begin, size_t end, size_t la
   }
 }
 
-size_t FloatPanelHere() { return kPanel; }
+// Rows that pass by four rows of W gain nothing from more of them: small pieces, so that no thread
+// waits long for another.
+size_t FloatPanelHere(size_t rows) { return rows > kRows && rows <= kSome ? 4 * kColumns : kPanel; }
 size_t FewFloatRowsHere() { return kRows; }
 
 void MultiplyFloatRange(const Problem& p, const float* parts, size_t begin, size_t end,
@@ -470,7 +472,7 @@ void MultiplyFloats(const Problem& p, const float* parts, size_t begin, size_t e
   HWY_DYNAMIC_DISPATCH(MultiplyFloatRange)(p, parts, begin, end, last);
 }
 
-size_t FloatPanel() { return HWY_DYNAMIC_DISPATCH(FloatPanelHere)(); }
+size_t FloatPanel(size_t rows) { return HWY_DYNAMIC_DISPATCH(FloatPanelHere)(rows); }
 
 size_t FewFloatRows() { return HWY_DYNAMIC_DISPATCH(FewFloatRowsHere)(); }
 

@@ -42,8 +42,8 @@ void MultiplyIntegers(const Problem& p, const RoundedRows& x, size_t begin, size
 // Rows of x up to which products with floats take them as they lie.
 size_t FewFloatRows();
 
-// Columns that are best multiplied at a time.
-size_t FloatPanel();
+// Columns that are best multiplied at a time, with floats and so many rows of x.
+size_t FloatPanel(size_t rows);
 size_t IntegerPanel();
 
 // Row `row` as numbers.

@@ -155,14 +155,14 @@ void MultiplyWithFloats(const Problem& p, int threads) {
   // Of one part, and no further apart than that, rows are laid out as they are.
   if (p.rows <= FewFloatRows() || (p.x_stride == kDepth && PartsOf(p) == 1)) {
     OnThreads(
-        p, threads, FloatPanel(), [](size_t, size_t) {}, multiply);
+        p, threads, FloatPanel(p.rows), [](size_t, size_t) {}, multiply);
     return;
   }
   thread_local Room<float> room;
   float* copy = room.Of(PartsOf(p) * p.rows * kDepth);
   parts = copy;
   OnThreadsAfter([&](size_t begin, size_t end) { CopyParts(p, begin, end, copy); }, p, threads,
-                 FloatPanel(), multiply);
+                 FloatPanel(p.rows), multiply);
 }
 
 }  // namespace
