@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/product_parts.h"
@@ -41,18 +42,23 @@ constexpr size_t kBlock = 12;  // rows of x that stay in the L1 cache: 24 of its
 // As many rows of x, or fewer, pass by four rows of W instead: 128 KiB for a part, from an L2
 // cache.
 constexpr size_t kSome = 64;
-// Cache lines that a core can wait for at once; Zen 3 has room for 24.
+// Cache lines that may be fetched at once: Zen 3 waits for 24, and the loads need some of them.
 constexpr size_t kAtOnce = 16;
 // Bytes further on that are fetched while a row of x passes by: of rows that are read side by side,
 // and of one after the other.
 constexpr size_t kFetchBelow = 64 << 10;
 constexpr size_t kFetchAhead = 4 << 10;
+// One row of x meets weights that have to be decoded one row of them after the other. Measured on
+// AVX2; AVX-512 was fast enough side by side.
+constexpr bool kOneStream = kRows == 3;
 static_assert(kDepth % 64 == 0 && kDepth % kLanes == 0 && kPanel % kColumns == 0);
+static_assert(kBlock % kRows == 0);  // or tiles would not fetch what others have left
 
 // How one row of weights is read, a vector at a time: k counts from the row's beginning and is a
 // multiple of kLanes. kLine: the numbers in a cache line.
 struct FloatRow {
   static constexpr size_t kLine = 16;
+  static_assert(kLine % kLanes == 0);
   const float* data = nullptr;
 
   void Begin(const Weights& w, size_t row) {
@@ -88,9 +94,8 @@ struct BFloat16Row {
   }
 };
 
-// What is fetched in passing, since the hardware's own prefetching ends with a page.
-
-// The rows of W that lie so many bytes further on.
+// What a tile fetches in passing, since the hardware's own prefetching ends with a page: the rows
+// of W that lie so many bytes further on. 0: what it reads itself, to no use.
 struct Below {
   size_t bytes;
 
@@ -101,18 +106,23 @@ struct Below {
   }
 };
 
-// Numbers k to k + kDepth - 1 of kColumns rows of W that come later, shared out among tiles.
+// A part of kColumns rows of W that come later, which tiles share out among them.
 struct Ahead {
   const char* from = nullptr;
   size_t stride = 0;  // bytes between rows
   size_t begin = 0;   // cache lines: the first ones of all rows, then the second ones
   size_t end = 0;
 
-  static size_t Lines(const Weights& w) { return kColumns * kDepth * SizeOf(w) / 64; }
+  // Of the part that begins with number k.
+  static size_t Lines(const Weights& w, size_t k) {
+    const size_t depth = std::min(kDepth, static_cast<size_t>(w.columns) - k);
+    return kColumns * ((depth * SizeOf(w) + 63) / 64);
+  }
 
   static Ahead Of(const Weights& w, size_t row, size_t k) {
     const auto stride = static_cast<size_t>(WeightRowBytes(w.type, w.columns));
-    return {static_cast<const char*>(w.data) + row * stride + k * SizeOf(w), stride, 0, Lines(w)};
+    return {static_cast<const char*>(w.data) + row * stride + k * SizeOf(w), stride, 0,
+            Lines(w, k)};
   }
 
   // The next `lines`, or what is left.
@@ -192,6 +202,21 @@ HWY_INLINE void Clear(VF (&sum)[kM][kN]) {
                TILE_ATTR { Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::Zero(DF()); }); });
 }
 
+// The same for `depth` numbers, from the first on; what comes later is fetched meanwhile.
+template <size_t kM, size_t kN, class Row, class Later>
+HWY_INLINE void AddPart(const float* HWY_RESTRICT x, size_t x_stride, const Row* w, size_t w_begin,
+                        size_t depth, Later later, VF (&sum)[kM][kN]) {
+  size_t i = 0;
+  for (; i + Row::kLine <= depth; i += Row::kLine) {
+    later.template Fetch<kN>(w, w_begin + i);
+    for (size_t j = 0; j < Row::kLine; j += kLanes) {
+      AddProducts(x, x_stride, w, w_begin, i + j, Whole(), sum);
+    }
+  }
+  for (; i + kLanes <= depth; i += kLanes) AddProducts(x, x_stride, w, w_begin, i, Whole(), sum);
+  if (i < depth) AddProducts(x, x_stride, w, w_begin, i, Part{depth - i}, sum);
+}
+
 // y += x[m] . w[n], with the bias in the first part of the rows. x is where the part begins, in w
 // it begins at w_begin. kStride: x_stride where it is known, so that rows of x need no pointers of
 // their own; 0: it is not. later: a Below or a Spread.
@@ -203,16 +228,7 @@ HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RE
   if (w_begin % kDepth != 0) __builtin_unreachable();  // groups begin where the loop's steps do
   VF sum[kM][kN];
   Clear(sum);
-  size_t i = 0;
-  for (; i + Row::kLine <= at.depth; i += Row::kLine) {
-    later.template Fetch<kN>(w, w_begin + i);
-    for (size_t j = 0; j < Row::kLine; j += kLanes) {
-      AddProducts(x, x_stride, w, w_begin, i + j, Whole(), sum);
-    }
-  }
-  for (; i + kLanes <= at.depth; i += kLanes) AddProducts(x, x_stride, w, w_begin, i, Whole(), sum);
-  if (i < at.depth) AddProducts(x, x_stride, w, w_begin, i, Part{at.depth - i}, sum);
-
+  AddPart(x, x_stride, w, w_begin, at.depth, later, sum);
   StoreTile<kM, kN>(p, at, sum);
 }
 
@@ -275,19 +291,9 @@ void One(const Problem& p, size_t begin, size_t end) {
     Row w;
     w.Begin(p.weights, column);
     for (size_t k = 0; k < columns; k += kDepth) {
-      const float* x = p.x + k;
-      const size_t depth = std::min(kDepth, columns - k);
       VF sum[1][1];
       Clear(sum);
-      size_t i = 0;
-      for (; i + Row::kLine <= depth; i += Row::kLine) {
-        Below{kFetchAhead}.Fetch<1>(&w, k + i);
-        for (size_t j = 0; j < Row::kLine; j += kLanes) {
-          AddProducts(x, 0, &w, k, i + j, Whole(), sum);
-        }
-      }
-      for (; i + kLanes <= depth; i += kLanes) AddProducts(x, 0, &w, k, i, Whole(), sum);
-      if (i < depth) AddProducts(x, 0, &w, k, i, Part{depth - i}, sum);
+      AddPart(p.x + k, 0, &w, k, std::min(kDepth, columns - k), Below{kFetchAhead}, sum);
       StoreOne(p, column, k, sum[0][0]);
     }
   }
@@ -306,7 +312,8 @@ void TileByTile(const Problem& p, Place at, size_t rows, const float* x, const F
   }
 }
 
-// The same, as many of them as can be at a time.
+// The same, as many of them as can be at a time: whole ones, with no more to fetch than can be
+// fetched at once.
 void DownRows(const Problem& p, Place at, size_t rows, const float* x, const FloatRow* w,
               size_t w_begin, Ahead ahead, size_t lines) {
   if (at.count == kColumns && at.depth % FloatRow::kLine == 0 && lines <= kAtOnce) {
@@ -324,7 +331,7 @@ void DownRows(const Problem& p, Place at, size_t rows, const float* x, const Flo
 // What each tile has to fetch for all of them to fetch four rows of W.
 size_t LinesATile(const Problem& p) {
   const size_t tiles = (p.rows + kRows - 1) / kRows;
-  return (Ahead::Lines(p.weights) + tiles - 1) / tiles;
+  return (Ahead::Lines(p.weights, 0) + tiles - 1) / tiles;
 }
 
 // Writes numbers k to k + depth - 1 of a row.
@@ -411,9 +418,11 @@ template <class Row>
 void Range(const Problem& p, const float* x, size_t begin, size_t end, size_t last) {
   switch (p.rows) {
     case 1:
-      // With AVX-512 decoding is no burden.
-      if constexpr (!std::is_same_v<Row, FloatRow> && kRows == 3) return One<Row>(p, begin, end);
-      return Few<1, 8, Row>(p, begin, end, last);
+      if constexpr (kOneStream && !std::is_same_v<Row, FloatRow>) {
+        return One<Row>(p, begin, end);
+      } else {
+        return Few<1, 8, Row>(p, begin, end, last);
+      }
     case 2:
       return Few<2, 4, Row>(p, begin, end, last);
     case 3:

@@ -90,13 +90,19 @@ std::vector<std::string> SummariseModels(const Findings& findings, const Request
   std::vector<std::string> sentences;
   const double cosformer = MeanOf(findings, request, "cosformer", "perplexity");
   const double softmax = MeanOf(findings, request, "softmax", "perplexity");
-  if (!std::isfinite(cosformer)) return sentences;
-  if (std::isfinite(softmax)) {
+  const double gate = MeanOf(findings, request, "cosformer-gate", "perplexity");
+  if (std::isfinite(cosformer) && std::isfinite(softmax)) {
     sentences.push_back(fmt::format(
         "cosFormer's test perplexity is {:.1f} a word, softmax's {:.1f}: {} × softmax's ({}); the "
         "paper has 23.1 against 26.2, {}.",
         cosformer, softmax, fmt::format("{:.3f}", cosformer / softmax),
         Compared(cosformer, softmax), report::FormatRatio(23.1 / 26.2)));
+  }
+  if (std::isfinite(gate) && std::isfinite(softmax)) {
+    sentences.push_back(fmt::format(
+        "With a gate that forgets, which is not the paper's, cosFormer has {:.1f}: {:.3f} × "
+        "softmax's.",
+        gate, gate / softmax));
   }
   int ranked = 0, better = 0;
   for (const std::string& system : request.systems) {
@@ -105,18 +111,11 @@ std::vector<std::string> SummariseModels(const Findings& findings, const Request
     ++ranked;
     better += other < cosformer ? 1 : 0;
   }
-  if (ranked > 0) {
+  if (ranked > 0 && std::isfinite(cosformer)) {
     sentences.push_back(
-        fmt::format("{} of the {} other systems that were run are better than "
-                    "cosFormer; in the paper none is on the test split.",
+        fmt::format("{} of the {} other systems of the paper that were run are better than "
+                    "cosFormer; there none is on the test split.",
                     better, ranked));
-  }
-  const double gate = MeanOf(findings, request, "cosformer-gate", "perplexity");
-  if (std::isfinite(gate) && std::isfinite(softmax)) {
-    sentences.push_back(fmt::format(
-        "With a gate that forgets, which is not the paper's, cosFormer has {:.1f}: {:.3f} × "
-        "softmax's.",
-        gate, gate / softmax));
   }
   const double speed = MeanOf(findings, request, "cosformer", "tokens_per_second") /
                        MeanOf(findings, request, "softmax", "tokens_per_second");

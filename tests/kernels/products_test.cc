@@ -117,16 +117,17 @@ TEST_P(Products, EqualTheirDefinitionAtEverySizeAndType) {
   }
 }
 
-void ExpectTheSameBitsForAnyRowsAndThreads(int64_t columns) {
+void ExpectTheSameBitsForAnyRowsAndThreads(int64_t columns, bool with_bias) {
   for (const WeightType type : kTypes) {
     // Work for several threads even with one row, rows that threads lay out together, and more of
     // them than pass by one tile of weights.
     const int64_t rows = 67, outputs = kSanitized ? 200 : 619;
     const Matrix matrix(type, outputs, columns, 3);
     const std::vector<float> x = Normal(rows * columns, 4);
-    const std::vector<float> bias = Normal(outputs, 5);
+    const std::vector<float> some = Normal(outputs, 5);
+    const float* bias = with_bias ? some.data() : nullptr;
     Buffer whole(rows * outputs);
-    Multiply(x.data(), columns, rows, matrix.view(), bias.data(), whole.data(), outputs, 1);
+    Multiply(x.data(), columns, rows, matrix.view(), bias, whole.data(), outputs, 1);
     for (const int64_t count : kSanitized
                                    ? std::vector<int64_t>{1, 35, 67}
                                    : std::vector<int64_t>{1, 2, 3, 4, 5, 7, 13, 32, 33, 64, 67}) {
@@ -134,7 +135,7 @@ void ExpectTheSameBitsForAnyRowsAndThreads(int64_t columns) {
         Buffer part(rows * outputs);
         for (int64_t row = 0; row < rows; row += count) {
           Multiply(x.data() + row * columns, columns, std::min(count, rows - row), matrix.view(),
-                   bias.data(), part.data() + row * outputs, outputs, threads);
+                   bias, part.data() + row * outputs, outputs, threads);
         }
         ASSERT_TRUE(SameBits(part.values(), whole.values()))
             << "type " << static_cast<int>(type) << ", " << count << " rows at a time, " << threads
@@ -145,19 +146,24 @@ void ExpectTheSameBitsForAnyRowsAndThreads(int64_t columns) {
 }
 
 TEST_P(Products, AreTheSameToTheBitForAnyRowsAndThreads) {
-  ExpectTheSameBitsForAnyRowsAndThreads(1100);
+  ExpectTheSameBitsForAnyRowsAndThreads(1100, true);
+}
+
+TEST_P(Products, AreTheSameToTheBitForAnyRowsAndThreadsWithoutABias) {
+  ExpectTheSameBitsForAnyRowsAndThreads(1100, false);
 }
 
 // Such rows are not copied.
 TEST_P(Products, AreTheSameToTheBitWhereRowsAreOfOnePart) {
-  ExpectTheSameBitsForAnyRowsAndThreads(512);
+  ExpectTheSameBitsForAnyRowsAndThreads(512, true);
 }
 
 TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
-  const int64_t outputs = 10, columns = 33, y_stride = 13;
-  for (int i = 0; i < 8; ++i) {
+  const int64_t outputs = 10, y_stride = 13;
+  for (int i = 0; i < 16; ++i) {
     const WeightType type = kTypes[i % 4];
-    const int64_t x_stride = i < 4 ? 40 : 512;  // the latter is not copied
+    const int64_t x_stride = i % 8 < 4 ? 60 : 512;  // the latter is not copied
+    const int64_t columns = i < 8 ? 33 : 48;        // whole cache lines
     const Matrix matrix(type, outputs, columns, 1);
     for (const int64_t rows : {1, 2, 3, 9, 70}) {
       std::vector<float> x = Normal(rows * columns, 2);

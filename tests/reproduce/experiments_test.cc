@@ -274,8 +274,8 @@ TEST_F(ExperimentsTest, AGateIsSetBesideSoftmaxAndNotCountedAmongThePapersSystem
   }
   std::vector<std::string> summary;
   Html(experiment, request, results, &summary);
-  EXPECT_TRUE(Contains(summary.at(1), "0 of the 1 other systems"));
-  EXPECT_TRUE(Contains(summary.at(2), "cosFormer has 80.0: 0.800 × softmax's"));
+  EXPECT_TRUE(Contains(summary.at(1), "cosFormer has 80.0: 0.800 × softmax's"));
+  EXPECT_TRUE(Contains(summary.at(2), "0 of the 1 other systems"));
 }
 
 TEST_F(ExperimentsTest, AMapOfQueriesThatLookEverywhereAlikeLiesOnItsReference) {
