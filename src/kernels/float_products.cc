@@ -160,6 +160,12 @@ struct Spread {
   size_t at_once;
 };
 
+template <size_t kM, size_t kN>
+HWY_INLINE void Clear(VF (&sum)[kM][kN]) {
+  Each<kM>([&](auto m)
+               TILE_ATTR { Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::Zero(DF()); }); });
+}
+
 // sum[m][n] += the products of numbers i and after, a vector of them or some, of rows of x that lie
 // x_stride apart and of w, where they begin at w_begin.
 template <size_t kM, size_t kN, class Row, class Some>
@@ -194,12 +200,6 @@ HWY_INLINE void AddProducts(const float* HWY_RESTRICT x, size_t x_stride, const 
       Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::MulAdd(xv, wv[n], sum[m][n]); });
     });
   }
-}
-
-template <size_t kM, size_t kN>
-HWY_INLINE void Clear(VF (&sum)[kM][kN]) {
-  Each<kM>([&](auto m)
-               TILE_ATTR { Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::Zero(DF()); }); });
 }
 
 // The same for `depth` numbers, from the first on; what comes later is fetched meanwhile.

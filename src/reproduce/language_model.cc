@@ -40,10 +40,10 @@ std::vector<const Finding*> FirstSeed(const Findings& findings, const Request& r
 // Perplexities, cost, and the published row beside them where there is one.
 Table PerplexityTable(const Findings& findings, const Request& request,
                       const PublishedTable* published) {
-  Table table{
-      .caption = "Perplexity a word (lower is better)",
-      .header = {"system", "parameters", "steps", "tokens/s", "validation", "test", "to softmax"}};
-  table.columns = "lrrrrrr";
+  Table table{.caption = "Perplexity a word (lower is better)",
+              .header = {"system", "parameters", "steps", "tokens/s", "validation", "test",
+                         "to softmax", "test, a token"}};
+  table.columns = "lrrrrrrr";
   if (published != nullptr) {
     table.header.insert(table.header.end(), {"paper: validation", "test", "to softmax"});
     table.columns += "rrr";
@@ -67,7 +67,8 @@ Table PerplexityTable(const Findings& findings, const Request& request,
         count("tokens_per_second"),
         SpreadText(seeds, "valid_perplexity", 1, 1, table),
         SpreadText(seeds, "perplexity", 1, 1, table),
-        std::isfinite(mean / softmax) ? report::FormatRatio(mean / softmax) : ""};
+        std::isfinite(mean / softmax) ? report::FormatRatio(mean / softmax) : "",
+        SpreadText(seeds, "token_perplexity", 1, 2, table)};
     if (published != nullptr) {
       const auto figure = [&](const char* column) { return published->Find(system, column); };
       for (const char* column : {"valid", "test"}) {

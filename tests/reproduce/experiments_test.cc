@@ -249,6 +249,7 @@ TEST_F(ExperimentsTest, SeedsArePutTogetherAsMeanAndRange) {
         (cell.system == "softmax" ? 100 : 90) + static_cast<double>(cell.seed);
     results.Add(Done(cell, {{"perplexity", perplexity},
                             {"valid_perplexity", perplexity},
+                            {"token_perplexity", perplexity / 5},
                             {"parameters", 1000},
                             {"steps", 1010},
                             {"tokens_per_second", 1000}}));
@@ -256,6 +257,7 @@ TEST_F(ExperimentsTest, SeedsArePutTogetherAsMeanAndRange) {
   std::vector<std::string> summary;
   const std::string html = Html(experiment, request, results, &summary);
   EXPECT_TRUE(Contains(html, "91.5 (91.0–92.0)"));
+  EXPECT_TRUE(Contains(html, "18.30 (18.20–18.40)"));         // a token
   EXPECT_TRUE(Contains(html, "<td class=\"r\">1,010</td>"));  // steps are whole
   EXPECT_TRUE(
       Contains(summary.at(0), "cosFormer's test perplexity is 91.5 a word, softmax's 101.5"));
