@@ -34,6 +34,13 @@ constexpr std::array<const char*, 7> kColours = {"#0072b2", "#d55e00", "#009e73"
 constexpr std::array<const char*, 7> kDashes = {"",         "7 4",         "2 3",        "9 3 2 3",
                                                 "12 4 4 4", "9 3 2 3 2 3", "4 4 1 4 1 4"};
 
+// Of the marker or the dash: when the colours come again, each has another one.
+size_t ShapeOf(int place) {
+  static_assert(kDashes.size() == kColours.size());
+  const auto at = static_cast<size_t>(place);
+  return (at + at / kColours.size()) % kColours.size();
+}
+
 // Beyond it the width of a range overflows.
 constexpr double kLargest = 1e300;
 
@@ -102,7 +109,7 @@ void AppendMarker(std::string& svg, int hue, double x, double y) {
                    "stroke-width=\"2.2\" fill=\"none\"/>\n",
                    x, y, path, colour);
   };
-  switch (static_cast<size_t>(hue) % kColours.size()) {
+  switch (ShapeOf(hue)) {
     case 0:
       fmt::format_to(out, "<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"4\" fill=\"{}\"/>\n", x, y,
                      colour);
@@ -143,7 +150,7 @@ Look LookOf(const Panel& panel, size_t index) {
 }
 
 std::string StrokeOf(const Look& look) {
-  const char* dash = kDashes[static_cast<size_t>(look.dash) % kDashes.size()];
+  const char* dash = kDashes[ShapeOf(look.dash)];
   return fmt::format(
       "stroke=\"{}\" stroke-width=\"{:g}\" fill=\"none\" stroke-linejoin=\"round\"{}{}",
       kColours[static_cast<size_t>(look.hue) % kColours.size()], look.width,

@@ -33,7 +33,8 @@ struct Series {
   // In drawing order. A NaN or infinite coordinate leaves a gap.
   std::vector<Point> points;
   // Series that share a hue share colour and marker; those that share a dash are broken alike.
-  // Both count from 0 and start again after seven; -1 takes the place in the panel.
+  // Both count from 0; after seven, colours come again with other markers and dashes. -1 takes the
+  // place in the panel.
   int hue = -1;
   int dash = -1;
   bool markers = true;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <regex>
 #include <set>
@@ -139,6 +140,20 @@ TEST(PlotTest, SeriesDifferInMarkerAndDashUnlessToldOtherwise) {
   svg = RenderSvg(figure);
   EXPECT_FALSE(Contains(svg, "<polygon"));
   EXPECT_EQ(Count(svg, "stroke-dasharray"), 0);
+}
+
+TEST(PlotTest, TheEighthSeriesHasTheFirstColourWithAnotherMarker) {
+  Figure figure = FigureOf({{1, 1}, {2, 2}});
+  for (int i = 1; i < 8; ++i) {
+    figure.panels[0].series.push_back({"another", {{1, 1.0 + i}, {2, 2.0 + i}}, -1, -1});
+  }
+  const std::string svg = RenderSvg(figure);
+  const auto count = [&](const char* marker) {
+    const std::regex shape(std::string(marker) + "[^>]*fill=\"#0072b2\"");
+    return std::distance(std::sregex_iterator(svg.begin(), svg.end(), shape), {});
+  };
+  EXPECT_EQ(count("<circle "), 3);  // two points and the legend
+  EXPECT_EQ(count("<polygon "), 3);
 }
 
 TEST(PlotTest, ASeriesCanStandBackBehindTheOthers) {
