@@ -5,6 +5,7 @@
 // kDepth numbers, four at a time.
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -31,19 +32,16 @@ constexpr size_t kRows = 6;
 #else
 constexpr size_t kRows = 3;
 #endif
-// Rows of W that pass by a block of x, from an L2 cache: 512 KiB for a part where caches have 1 MiB
-// and more, as they do with AVX-512; 128 KiB of 256 or 512 elsewhere.
+// Rows of W in a panel, which stays in an L2 cache while blocks of x pass by: 512 KiB for a part
+// where caches have 1 MiB and more, as they do with AVX-512; 128 KiB of 256 or 512 elsewhere.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 constexpr size_t kPanel = 256;
 #else
 constexpr size_t kPanel = 64;
 #endif
-constexpr size_t kBlock = 12;  // rows of x that stay in the L1 cache: 24 of its 32 or 48 KiB
-// As many rows of x, or fewer, pass by four rows of W instead: 128 KiB for a part, from an L2
-// cache.
-constexpr size_t kSome = 64;
-// Cache lines that may be fetched at once: Zen 3 waits for 24, and the loads need some of them.
-constexpr size_t kAtOnce = 16;
+// Rows of x in a block, which stays there too while it passes by four rows of W after the other:
+// 192 KiB for a part.
+constexpr size_t kBlock = 96;
 // Bytes further on that are fetched while a row of x passes by: of rows that are read side by side,
 // and of one after the other.
 constexpr size_t kFetchBelow = 64 << 10;
@@ -52,7 +50,7 @@ constexpr size_t kFetchAhead = 4 << 10;
 // AVX2; AVX-512 was fast enough side by side.
 constexpr bool kOneStream = kRows == 3;
 static_assert(kDepth % 64 == 0 && kDepth % kLanes == 0 && kPanel % kColumns == 0);
-static_assert(kBlock % kRows == 0);  // or tiles would not fetch what others have left
+static_assert(kBlock % kRows == 0);
 
 // How one row of weights is read, a vector at a time: k counts from the row's beginning and is a
 // multiple of kLanes. kLine: the numbers in a cache line.
@@ -106,58 +104,62 @@ struct Below {
   }
 };
 
-// A part of kColumns rows of W that come later, which tiles share out among them.
-struct Ahead {
-  const char* from = nullptr;
-  size_t stride = 0;  // bytes between rows
-  size_t begin = 0;   // cache lines: the first ones of all rows, then the second ones
-  size_t end = 0;
-
-  // Of the part that begins with number k.
-  static size_t Lines(const Weights& w, size_t k) {
-    const size_t depth = std::min(kDepth, static_cast<size_t>(w.columns) - k);
-    return kColumns * ((depth * SizeOf(w) + 63) / 64);
-  }
-
-  static Ahead Of(const Weights& w, size_t row, size_t k) {
-    const auto stride = static_cast<size_t>(WeightRowBytes(w.type, w.columns));
-    return {static_cast<const char*>(w.data) + row * stride + k * SizeOf(w), stride, 0,
-            Lines(w, k)};
-  }
-
-  // The next `lines`, or what is left.
-  HWY_INLINE Ahead Take(size_t lines) {
-    Ahead taken = *this;
-    begin = taken.end = std::min(begin + lines, end);
-    return taken;
-  }
-
-  HWY_INLINE void Fetch(size_t lines) {
-    for (const size_t stop = std::min(begin + lines, end); begin < stop; ++begin) {
-      hwy::Prefetch(from + begin % kColumns * stride + begin / kColumns * 64);
-    }
-  }
-
- private:
-  static size_t SizeOf(const Weights& w) {
-    return w.type == WeightType::kFloat32 ? sizeof(float) : sizeof(uint16_t);
-  }
-};
-
-// Of that, one tile's lines, spread out over it: what comes faster than a core can wait for, it
-// drops.
+// One tile's share of what comes next: a little in each step, from two rows that lie so far apart.
 struct Spread {
-  explicit Spread(const Ahead& lines)
-      : ahead(lines), at_once((lines.end - lines.begin + kSteps - 1) / kSteps) {}
+  const char* from;
+  size_t apart;  // bytes
+  size_t step;
 
   template <size_t kN>
   HWY_INLINE void Fetch(const FloatRow*, size_t) {
-    ahead.Fetch(at_once);
+    hwy::Prefetch(from);
+    hwy::Prefetch(from + apart);
+    from += step;
+  }
+};
+
+struct Nothing {
+  template <size_t kN>
+  HWY_INLINE void Fetch(const FloatRow*, size_t) const {}
+};
+
+// A part of kColumns rows of W that comes next, which up to eight tiles share out among them: the
+// last ones, since what is fetched earlier has left the L1 cache when it is needed.
+class Ahead {
+ public:
+  // Nothing; tiles that fetch all the same fetch what lies there, to no use.
+  explicit Ahead(const void* there) : from_(static_cast<const char*>(there)) {}
+
+  // From number k of row `row` on. There are so many tiles before it, each of so many numbers.
+  Ahead(const Weights& w, size_t row, size_t k, size_t tiles, size_t depth) {
+    const auto columns = static_cast<size_t>(w.columns);
+    const size_t size = w.type == WeightType::kFloat32 ? sizeof(float) : sizeof(uint16_t);
+    stride_ = columns * size;
+    from_ = static_cast<const char*>(w.data) + row * stride_ + k * size;
+    const size_t a_row = std::bit_floor(std::clamp<size_t>(tiles / 2, 1, 4));  // tiles
+    shift_ = static_cast<size_t>(std::countr_zero(a_row));
+    first_ = tiles - std::min(tiles, 2 * a_row);
+    share_ = std::min(kDepth, columns - k) * size / a_row;
+    const size_t steps = std::max(depth / FloatRow::kLine, size_t{1});
+    step_ = (share_ + steps - 1) / steps;
   }
 
-  static constexpr size_t kSteps = kDepth / FloatRow::kLine;
-  Ahead ahead;
-  size_t at_once;
+  bool IsNothing() const { return step_ == 0; }
+
+  HWY_INLINE Spread Share(size_t tile) const {
+    if (tile < first_ || IsNothing()) return {from_, 0, 0};
+    const size_t t = tile - first_;
+    return {from_ + (t >> shift_) * stride_ + (t & ((size_t{1} << shift_) - 1)) * share_,
+            kColumns / 2 * stride_, step_};
+  }
+
+ private:
+  const char* from_;
+  size_t stride_ = 0;  // bytes from one row to the next
+  size_t first_ = 0;   // of the tiles that fetch
+  size_t shift_ = 0;   // 1 << shift_ of them share a row
+  size_t share_ = 0;   // bytes
+  size_t step_ = 0;
 };
 
 template <size_t kM, size_t kN>
@@ -232,30 +234,32 @@ HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const float* HWY_RE
   StoreTile<kM, kN>(p, at, sum);
 }
 
-// The same for tiles whose rows and columns are whole, one below the other, each of which fetches
-// `lines` more. What they share is settled once: a tile's products take 384 cycles on AVX2, and
-// what surrounds them took 70 when each tile was a call. kAdds: there is a bias, or there are parts
-// before.
-template <bool kAdds>
+// The same for `tiles` of them with whole columns, one below the other, of which the first is tile
+// t of those that share what is ahead. What they have in common is settled once: a tile's products
+// take 384 cycles on AVX2, and what surrounds them took 70 when each tile was a call. kAdds: there
+// is a bias, or there are parts before. kFetches: there is something ahead.
+template <size_t kM, bool kAdds, bool kFetches>
 HWY_NOINLINE void WholeTiles(const Problem& p, const Place& at, size_t tiles,
                              const float* HWY_RESTRICT x, const FloatRow* w, size_t w_begin,
-                             Ahead ahead, size_t lines) {
+                             const Ahead& ahead, size_t t) {
   FloatRow part[kColumns];
   for (size_t n = 0; n < kColumns; ++n) part[n].data = w[n].data + w_begin;
   const size_t y_stride = p.y_stride, depth = at.depth;
   float* y = p.y + at.row * y_stride + at.column;
   const float* before = at.begin > 0 ? y : kAdds ? p.bias + at.column : nullptr;
   const size_t before_stride = at.begin > 0 ? y_stride : 0;
-  for (; tiles > 0; --tiles, x += kRows * kDepth) {
-    ahead.Fetch(lines);
-    VF sum[kRows][kColumns];
+  for (const size_t end = t + tiles; t < end; ++t, x += kM * kDepth) {
+    std::conditional_t<kFetches, Spread, Nothing> later;
+    if constexpr (kFetches) later = ahead.Share(t);
+    VF sum[kM][kColumns];
     Clear(sum);
     for (size_t i = 0; i < depth; i += FloatRow::kLine) {
+      later.template Fetch<kColumns>(part, i);
       for (size_t j = 0; j < FloatRow::kLine; j += kLanes) {
         AddProducts(x, kDepth, part, 0, i + j, Whole(), sum);
       }
     }
-    Each<kRows>([&](auto m) TILE_ATTR {
+    Each<kM>([&](auto m) TILE_ATTR {
       const Four sums = SumsOfLanes(sum[m][0], sum[m][1], sum[m][2], sum[m][3]);
       StoreFour(kAdds ? AddFour(LoadFour(before), sums) : sums, y);
       y += y_stride;
@@ -299,39 +303,31 @@ void One(const Problem& p, size_t begin, size_t end) {
   }
 }
 
-// The tiles of `rows` rows of x from at.row on, of kM and of fewer for what is left, each of which
-// fetches `lines` more. The part of x begins at `x`, that of w at w_begin.
+// The tiles of `rows` rows of x from at.row on, of kM and of fewer for what is left; the first of
+// them is tile t. The part of x begins at `x`, that of w at w_begin.
 template <size_t kM>
-void TileByTile(const Problem& p, Place at, size_t rows, const float* x, const FloatRow* w,
-                size_t w_begin, Ahead ahead, size_t lines) {
-  for (; rows >= kM; rows -= kM, at.row += kM, x += kM * kDepth) {
-    OneTile<kM, kColumns, kDepth>(p, at, x, kDepth, w, w_begin, Spread(ahead.Take(lines)));
+void DownRows(const Problem& p, Place at, size_t rows, const float* x, const FloatRow* w,
+              size_t w_begin, const Ahead& ahead, size_t t) {
+  const size_t tiles = rows / kM;
+  if (at.count == kColumns && at.depth % FloatRow::kLine == 0) {
+    const bool adds = at.begin > 0 || p.bias != nullptr;
+    auto whole = adds ? WholeTiles<kM, true, true> : WholeTiles<kM, false, true>;
+    if constexpr (kM == kRows) {
+      if (ahead.IsNothing()) {
+        whole = adds ? WholeTiles<kM, true, false> : WholeTiles<kM, false, false>;
+      }
+    }
+    if (tiles > 0) whole(p, at, tiles, x, w, w_begin, ahead, t);
+    at.row += tiles * kM;
+    x += tiles * kM * kDepth;
+  } else {
+    for (size_t i = 0; i < tiles; ++i, at.row += kM, x += kM * kDepth) {
+      OneTile<kM, kColumns, kDepth>(p, at, x, kDepth, w, w_begin, ahead.Share(t + i));
+    }
   }
   if constexpr (kM > 1) {
-    if (rows > 0) TileByTile<kM - 1>(p, at, rows, x, w, w_begin, ahead, lines);
+    if (rows % kM > 0) DownRows<kM - 1>(p, at, rows % kM, x, w, w_begin, ahead, t + tiles);
   }
-}
-
-// The same, as many of them as can be at a time: whole ones, with no more to fetch than can be
-// fetched at once.
-void DownRows(const Problem& p, Place at, size_t rows, const float* x, const FloatRow* w,
-              size_t w_begin, Ahead ahead, size_t lines) {
-  if (at.count == kColumns && at.depth % FloatRow::kLine == 0 && lines <= kAtOnce) {
-    const size_t tiles = rows / kRows;
-    const auto whole = at.begin > 0 || p.bias != nullptr ? WholeTiles<true> : WholeTiles<false>;
-    whole(p, at, tiles, x, w, w_begin, ahead, lines);
-    ahead.Take(tiles * lines);
-    at.row += tiles * kRows;
-    x += tiles * kRows * kDepth;
-    rows -= tiles * kRows;
-  }
-  TileByTile<kRows>(p, at, rows, x, w, w_begin, ahead, lines);
-}
-
-// What each tile has to fetch for all of them to fetch four rows of W.
-size_t LinesATile(const Problem& p) {
-  const size_t tiles = (p.rows + kRows - 1) / kRows;
-  return (Ahead::Lines(p.weights, 0) + tiles - 1) / tiles;
 }
 
 // Writes numbers k to k + depth - 1 of a row.
@@ -344,51 +340,22 @@ HWY_INLINE void Decode(const Weights& weights, size_t row, size_t k, size_t dept
                         HWY_ATTR { StoreSome(from.Load(k + i, some), to + i, some); });
 }
 
-// Some rows of x, all of which pass by four rows of W, decoded once, in the L1 cache: W is not
-// needed again. What comes after those four, up to `last`, is fetched meanwhile.
-template <class Row>
-void Some(const Problem& p, const float* x, size_t begin, size_t end, size_t last) {
-  HWY_ALIGN float tile[kColumns * kDepth];
-  constexpr bool kAsItIs = std::is_same_v<Row, FloatRow>;
-  const size_t lines = LinesATile(p);
-  const auto columns = static_cast<size_t>(p.weights.columns);
-  for (size_t column = begin; column < end; column += kColumns) {
-    const size_t count = std::min(kColumns, end - column);
-    for (size_t k = 0; k < columns; k += kDepth) {
-      const size_t depth = std::min(kDepth, columns - k);
-      FloatRow w[kColumns];
-      for (size_t n = 0; n < kColumns; ++n) {
-        const size_t at = column + std::min(n, count - 1);
-        if constexpr (kAsItIs) {
-          w[n].Begin(p.weights, at);
-        } else {
-          w[n].data = tile + n * kDepth;
-          Decode<Row>(p.weights, at, k, depth, tile + n * kDepth);
-        }
-      }
-      const bool goes_on = k + kDepth < columns;  // the next part is of the same rows
-      const size_t next = goes_on ? column : column + kColumns;
-      DownRows(p, {0, column, count, k, depth}, p.rows, x + k * p.rows, w, kAsItIs ? k : 0,
-               next < last ? Ahead::Of(p.weights, next, goes_on ? k + kDepth : 0) : Ahead(), lines);
-    }
-  }
-}
-
-// Many rows of x, a panel of W: a block of x stays in the L1 cache while the panel passes by from
-// the L2 cache, decoded once for all of them. What comes after the panel, up to `last`, is fetched
-// meanwhile.
+// Many rows of x: a block of them passes by four rows of W, which stay in the L1 cache, then by the
+// next four, to the end of a panel. W is decoded when the first block comes, and fetched while it
+// passes by the four rows before.
 template <class Row>
 void Many(const Problem& p, const float* x, size_t begin, size_t end, size_t last) {
   HWY_ALIGN float panel[kPanel * kDepth];
   const auto columns = static_cast<size_t>(p.weights.columns);
+  const bool again = p.rows > kBlock;  // another block needs the panel
   // Rows of one part lie close together already. Longer ones, a multiple of 4 KiB apart, would
   // share their places in the cache.
-  const bool as_it_is = std::is_same_v<Row, FloatRow> && columns <= kDepth;
-  const size_t lines = LinesATile(p);
+  const bool as_it_is = std::is_same_v<Row, FloatRow> && (columns <= kDepth || !again);
   for (size_t k = 0; k < columns; k += kDepth) {
     const size_t depth = std::min(kDepth, columns - k);
-    const bool goes_on = k + kDepth < columns;  // the next part is of the same rows
     for (size_t row = 0; row < p.rows; row += kBlock) {
+      const size_t rows = std::min(kBlock, p.rows - row);
+      const size_t tiles = (rows + kRows - 1) / kRows;
       for (size_t column = begin; column < end; column += kColumns) {
         const size_t count = std::min(kColumns, end - column);
         FloatRow w[kColumns];
@@ -397,18 +364,24 @@ void Many(const Problem& p, const float* x, size_t begin, size_t end, size_t las
           if (as_it_is) {
             w[n].Begin(p.weights, at);
           } else {
-            w[n].data = panel + (at - begin) * kDepth;
-            if (row == 0) Decode<Row>(p.weights, at, k, depth, panel + (at - begin) * kDepth);
+            float* decoded = panel + (again ? at - begin : n) * kDepth;
+            if (row == 0) Decode<Row>(p.weights, at, k, depth, decoded);
+            w[n].data = decoded;
           }
         }
-        const size_t next = goes_on ? column : column + kPanel;
-        Ahead ahead;
-        if (next < last) {
-          ahead = Ahead::Of(p.weights, next, goes_on ? k + kDepth : 0);
-          ahead.Take(row / kRows * lines);  // what the rows before have fetched
+        Ahead ahead(w[0].data);
+        const size_t next = column + kColumns;
+        if (next < end) {
+          if (row == 0) ahead = Ahead(p.weights, next, k, tiles, depth);
+        } else if (row + rows == p.rows) {
+          if (k + depth < columns) {
+            ahead = Ahead(p.weights, begin, k + depth, tiles, depth);
+          } else if (next < last) {
+            ahead = Ahead(p.weights, next, 0, tiles, depth);
+          }
         }
-        DownRows(p, {row, column, count, k, depth}, std::min(kBlock, p.rows - row),
-                 x + k * p.rows + row * kDepth, w, 0, ahead, lines);
+        DownRows<kRows>(p, {row, column, count, k, depth}, rows, x + k * p.rows + row * kDepth, w,
+                        as_it_is ? k : 0, ahead, 0);
       }
     }
   }
@@ -442,15 +415,16 @@ void Range(const Problem& p, const float* x, size_t begin, size_t end, size_t la
         break;
     }
   }
-  if (p.rows <= kSome) return Some<Row>(p, x, begin, end, last);
   for (size_t n = begin; n < end; n += kPanel) {
     Many<Row>(p, x, n, std::min(n + kPanel, end), last);
   }
 }
 
-// Rows that pass by four rows of W gain nothing from more of them: small pieces, so that no thread
-// waits long for another.
-size_t FloatPanelHere(size_t rows) { return rows > kRows && rows <= kSome ? 4 * kColumns : kPanel; }
+// One block of x gains nothing from more rows of W: small pieces, so that no thread waits long for
+// another.
+size_t FloatPanelHere(size_t rows) {
+  return rows > kRows && rows <= kBlock ? 4 * kColumns : kPanel;
+}
 size_t FewFloatRowsHere() { return kRows; }
 
 void MultiplyFloatRange(const Problem& p, const float* parts, size_t begin, size_t end,

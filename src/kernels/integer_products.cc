@@ -35,10 +35,10 @@ constexpr size_t kLanes16 = HWY_TARGET == HWY_SCALAR ? 1 : 2 * kLanes;
 constexpr size_t kRows = 4;
 constexpr size_t kColumns = 4;
 constexpr size_t kTogether = 2;
-// Rows of W that are widened at a time, 64 KiB for a part, to pass by the rows of x from the L2
-// cache; and rows of x that stay in the L1 cache meanwhile.
+// Rows of W that are widened at a time, 64 KiB for a part, and rows of x that pass by four of them
+// after the other, 96 KiB: both from an L2 cache.
 constexpr size_t kPanel = 64;
-constexpr size_t kBlock = 3 * kRows;
+constexpr size_t kBlock = 96;
 // Bytes ahead at which weights are fetched where they are read one after the other.
 constexpr size_t kFetchAhead = 2048;
 static_assert(kDepth % 64 == 0 && kPanel % kColumns == 0);
@@ -254,8 +254,8 @@ void DownRows(const Problem& p, Place at, size_t rows, const XPart& x, const Row
   }
 }
 
-// Many rows of x: a panel of W is widened once for all of them; a block of x stays in the L1 cache
-// while the panel passes by from the L2 cache.
+// Many rows of x: a panel of W is widened once for all of them; a block of x passes by four rows of
+// it, which stay in the L1 cache, then by the next four.
 template <class Row>
 void Many(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
   HWY_ALIGN int16_t panel[kPanel * kDepth];

@@ -100,7 +100,7 @@ TEST_P(Products, EqualTheirDefinitionAtEverySizeAndType) {
   for (int round = 0; round < (kSanitized ? 60 : 240); ++round) {
     const WeightType type = kTypes[round % 4];
     const bool deep = draw(0, 3) == 0;
-    const int64_t rows = draw(0, 9) == 0 ? draw(65, 80) : draw(1, deep ? 15 : 40);
+    const int64_t rows = draw(0, 9) == 0 ? draw(97, 112) : draw(1, deep ? 15 : 40);
     const int64_t outputs = draw(1, deep ? 21 : 150);
     int64_t columns = deep ? draw(500, 1700) : draw(1, 150);
     if (draw(0, 1) == 0) columns = (columns + 15) / 16 * 16;  // whole cache lines go another way
@@ -120,8 +120,8 @@ TEST_P(Products, EqualTheirDefinitionAtEverySizeAndType) {
 void ExpectTheSameBitsForAnyRowsAndThreads(int64_t columns, bool with_bias) {
   for (const WeightType type : kTypes) {
     // Work for several threads even with one row, rows that threads lay out together, and more of
-    // them than pass by one tile of weights.
-    const int64_t rows = 67, outputs = kSanitized ? 200 : 619;
+    // them than are in a block.
+    const int64_t rows = 101, outputs = kSanitized ? 200 : 619;
     const Matrix matrix(type, outputs, columns, 3);
     const std::vector<float> x = Normal(rows * columns, 4);
     const std::vector<float> some = Normal(outputs, 5);
@@ -129,8 +129,8 @@ void ExpectTheSameBitsForAnyRowsAndThreads(int64_t columns, bool with_bias) {
     Buffer whole(rows * outputs);
     Multiply(x.data(), columns, rows, matrix.view(), bias, whole.data(), outputs, 1);
     for (const int64_t count : kSanitized
-                                   ? std::vector<int64_t>{1, 35, 67}
-                                   : std::vector<int64_t>{1, 2, 3, 4, 5, 7, 13, 32, 33, 64, 67}) {
+                                   ? std::vector<int64_t>{1, 35, 101}
+                                   : std::vector<int64_t>{1, 2, 3, 4, 5, 7, 13, 32, 33, 96, 101}) {
       for (const int threads : {1, 3}) {
         Buffer part(rows * outputs);
         for (int64_t row = 0; row < rows; row += count) {
@@ -165,7 +165,7 @@ TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
     const int64_t x_stride = i % 8 < 4 ? 60 : 512;  // the latter is not copied
     const int64_t columns = i < 8 ? 33 : 48;        // whole cache lines
     const Matrix matrix(type, outputs, columns, 1);
-    for (const int64_t rows : {1, 2, 3, 9, 70}) {
+    for (const int64_t rows : {1, 2, 3, 9, 100}) {
       std::vector<float> x = Normal(rows * columns, 2);
       std::vector<float> spread(static_cast<size_t>(rows * x_stride), kNaN);
       for (int64_t row = 0; row < rows; ++row) {
