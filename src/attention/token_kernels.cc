@@ -1,5 +1,8 @@
 // The token step, and dot products of rows, compiled once an instruction set.
 
+#include <algorithm>
+#include <bit>
+
 #include "attention/linear_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -8,103 +11,137 @@
 
 // After foreach_target.h.
 #include "attention/block-inl.h"
+#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cosformer {
 namespace HWY_NAMESPACE {
 
-// One pass over a state's columns: row f keeps `keep` of itself and takes in key[f] * value where
-// it absorbs, and adds query[f] * row to the result where it is read.
+// Some of a state's rows, by their numbers: the bits of `list`, since scratch is of floats.
+struct RowList {
+  float* list = nullptr;  // with room for a vector more than there are rows
+  size_t count = 0;
+
+  size_t operator[](size_t i) const { return std::bit_cast<uint32_t>(list[i]); }
+
+  // Those for which which(f), of a vector of them from f on, is true; none from `rows` on is.
+  template <class Which>
+  HWY_INLINE void Take(size_t rows, const Which& which) {
+    count = 0;
+    for (size_t f = 0; f < rows; f += kLanes) {
+      const auto numbers = hn::BitCast(DF(), hn::Iota(DI(), static_cast<int32_t>(f)));
+      count += hn::CompressStore(numbers, which(f), DF(), list + count);
+    }
+  }
+};
+
+constexpr size_t kRowsAhead = 6;  // that are fetched: their order is no one's to guess
+
+// One pass over kV vectors of the columns: each row keeps `keep` of itself and takes in key[f] *
+// value where it absorbs, and adds query[f] * row to the result where it is read.
 template <bool kAbsorb, bool kRead, size_t kV>
-HWY_INLINE void StepColumns(float keep, const float* HWY_RESTRICT key,
+HWY_INLINE void StepColumns(const RowList& rows, float keep, const float* HWY_RESTRICT key,
                             const float* HWY_RESTRICT query, const float* HWY_RESTRICT value,
-                            size_t rows, size_t row_step, float* HWY_RESTRICT state,
+                            size_t row_step, float* HWY_RESTRICT state,
                             float* HWY_RESTRICT result) {
   const DF df;
   const VF kept = hn::Set(df, keep);
-  VF vv[kV], even[kV], odd[kV];
-  for (size_t v = 0; v < kV; ++v) {
-    if (kAbsorb) vv[v] = hn::Load(df, value + v * kLanes);
-    even[v] = kRead ? hn::Load(df, result + v * kLanes) : hn::Zero(df);
-    odd[v] = hn::Zero(df);
-  }
-  // Two rows a turn, each with its own sums: 2 * kV FMA chains.
-  for (size_t f = 0; f < rows; f += 2) {
-    float* HWY_RESTRICT row0 = state + f * row_step;
-    float* HWY_RESTRICT row1 = row0 + row_step;
+  VF sum[kV];
+  for (size_t v = 0; v < kV; ++v) sum[v] = hn::Load(df, result + v * kLanes);
+  for (size_t i = 0; i < rows.count; ++i) {
+    const size_t f = rows[i];
+    float* HWY_RESTRICT row = state + f * row_step;
+    const float* later = state + rows[std::min(i + kRowsAhead, rows.count - 1)] * row_step;
+    for (size_t v = 0; v < kV; v += kMaxLanes / kLanes) hwy::Prefetch(later + v * kLanes);
+    const VF k = hn::Set(df, kAbsorb ? key[f] : 0.0f);
+    const VF q = hn::Set(df, kRead ? query[f] : 0.0f);
     for (size_t v = 0; v < kV; ++v) {
-      VF x0 = hn::Load(df, row0 + v * kLanes);
-      VF x1 = hn::Load(df, row1 + v * kLanes);
+      VF x = hn::Load(df, row + v * kLanes);
       if (kAbsorb) {
-        x0 = hn::MulAdd(hn::Set(df, key[f]), vv[v], hn::Mul(kept, x0));
-        x1 = hn::MulAdd(hn::Set(df, key[f + 1]), vv[v], hn::Mul(kept, x1));
-        hn::Store(x0, df, row0 + v * kLanes);
-        hn::Store(x1, df, row1 + v * kLanes);
+        x = hn::MulAdd(k, hn::Load(df, value + v * kLanes), hn::Mul(kept, x));
+        hn::Store(x, df, row + v * kLanes);
       }
-      if (kRead) {
-        even[v] = hn::MulAdd(hn::Set(df, query[f]), x0, even[v]);
-        odd[v] = hn::MulAdd(hn::Set(df, query[f + 1]), x1, odd[v]);
-      }
+      if (kRead) sum[v] = hn::MulAdd(q, x, sum[v]);
     }
   }
   if (kRead) {
-    for (size_t v = 0; v < kV; ++v) {
-      hn::Store(hn::Add(even[v], odd[v]), df, result + v * kLanes);
+    for (size_t v = 0; v < kV; ++v) hn::Store(sum[v], df, result + v * kLanes);
+  }
+}
+
+// The columns from c on, as many at a time as there are registers for.
+template <bool kAbsorb, bool kRead, size_t kV>
+HWY_INLINE void StepRows(const RowList& rows, float keep, const float* key, const float* query,
+                         const float* value, size_t row_step, float* state, float* result,
+                         size_t c = 0) {
+  for (; c + kV * kLanes <= row_step; c += kV * kLanes) {
+    StepColumns<kAbsorb, kRead, kV>(rows, keep, key, query, value + c, row_step, state + c,
+                                    result + c);
+  }
+  if constexpr (kV > 1) {
+    if (c < row_step) {
+      StepRows<kAbsorb, kRead, kV / 2>(rows, keep, key, query, value, row_step, state, result, c);
     }
   }
 }
 
-// All columns of all parts; key and query are [parts][layout.sums].
+// Those rows of all parts; key and query are [parts][layout.sums].
 template <bool kAbsorb, bool kRead>
-void StepState(const StateLayout& layout, float keep, const float* key, const float* query,
-               const float* value, float* state, float* result) {
-  constexpr size_t kWide = kRows == 8 ? 4 : 2;
-  const size_t step = static_cast<size_t>(layout.row);
-  const size_t rows = static_cast<size_t>(layout.part_rows);
+HWY_NOINLINE void StepState(const StateLayout& layout, const RowList& rows, float keep,
+                            const float* key, const float* query, const float* value, float* state,
+                            float* result) {
+  if (rows.count == 0) return;
   for (int64_t p = 0; p < layout.parts; ++p) {
-    size_t c = 0;
-    for (; c + kWide * kLanes <= step; c += kWide * kLanes) {
-      StepColumns<kAbsorb, kRead, kWide>(keep, key, query, value + c, rows, step, state + c,
-                                         result + c);
-    }
-    for (; c < step; c += kLanes) {
-      StepColumns<kAbsorb, kRead, 1>(keep, key, query, value + c, rows, step, state + c,
-                                     result + c);
-    }
+    StepRows<kAbsorb, kRead, 8>(rows, keep, key, query, value, static_cast<size_t>(layout.row),
+                                state, result);
     key += layout.sums;
     query += layout.sums;
-    state += rows * step;
+    state += layout.part_rows * layout.row;
   }
 }
 
+// A row whose feature is zero in the key does not change, one whose feature is zero in the query is
+// not read: with ReLU, half of what would be written and a quarter of what would be read.
 void RunTokenStep(const TokenStep& step, float* scratch) {
   const DF df;
   const StateLayout& layout = step.layout;
+  const size_t features = static_cast<size_t>(layout.features);
   const size_t width = static_cast<size_t>(layout.sums);
   const size_t all = static_cast<size_t>(layout.parts) * width;
   const size_t row = static_cast<size_t>(layout.row);
-  float* features = scratch;      // [width]
-  float* key = features + width;  // [parts][width]
-  float* query = key + all;       // [parts][width]
-  float* value = query + all;     // [row]
-  float* result = value + row;    // [row]
+  float* key_features = scratch;                 // [width]
+  float* query_features = key_features + width;  // [width]
+  float* key = query_features + width;           // [parts][width]
+  float* query = key + all;                      // [parts][width]
+  float* value = query + all;                    // [row]
+  float* result = value + row;                   // [row]
+  RowList changed{result + row};
+  RowList only_read{changed.list + width + kMaxLanes};
 
   // to = [cos x, sin x] at the angle of the state.
-  const auto turn = [&](const Operand& op, size_t state, float* HWY_RESTRICT to) HWY_ATTR {
-    PackRows(op, 0, 1, features, width, 1);
+  const auto turn = [&](const float* from, size_t state, float* HWY_RESTRICT to) HWY_ATTR {
     const VF cos = hn::Set(df, step.cos[state]);
     const VF sin = hn::Set(df, step.sin[state]);
     for (size_t c = 0; c < width; c += kLanes) {
-      const VF x = hn::Load(df, features + c);
+      const VF x = hn::Load(df, from + c);
       hn::Store(hn::Mul(x, cos), df, to + c);
       if (layout.parts == 2) hn::Store(hn::Mul(x, sin), df, to + width + c);
     }
   };
+  const auto is_zero = [&](const float* features, size_t f)
+                           HWY_ATTR { return hn::Eq(hn::Load(df, features + f), hn::Zero(df)); };
 
   PackRows(step.value, 0, 1, value, row, 1);
+  PackRows(step.key, 0, 1, key_features, width, 1);
   const VF kept = hn::Set(df, step.keep);
+  const bool forgets = step.keep != 1.0f;
+  changed.Take(width, [&](size_t f) HWY_ATTR {
+    return forgets ? hn::FirstN(df, features - std::min(f, features))
+                   : hn::Not(is_zero(key_features, f));
+  });
   for (size_t h = 0; h == 0 || h < step.queries.size(); ++h) {
     const bool has_query = h < step.queries.size();
+    if (has_query) PackRows(step.queries[h], 0, 1, query_features, width, 1);
     std::fill_n(result, row, 0.0f);
     VF sum = hn::Zero(df);
     for (size_t s = 0; s < 2; ++s) {
@@ -114,23 +151,28 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
       const bool absorb = step.absorb[s] && h == 0;
       const bool read = step.read[s] && has_query;
       if (absorb) {
-        turn(step.key, s, key);
+        turn(key_features, s, key);
         for (size_t f = 0; f < all; f += kLanes) {
           hn::Store(hn::MulAdd(kept, hn::Load(df, sums + f), hn::Load(df, key + f)), df, sums + f);
         }
       }
       if (read) {
-        turn(step.queries[h], s, query);
+        turn(query_features, s, query);
         for (size_t f = 0; f < all; f += kLanes) {
           sum = hn::MulAdd(hn::Load(df, query + f), hn::Load(df, sums + f), sum);
         }
+        only_read.Take(width, [&](size_t f) HWY_ATTR {
+          const auto is_read = hn::Not(is_zero(query_features, f));
+          return absorb ? hn::And(is_read, is_zero(key_features, f)) : is_read;
+        });
       }
       if (absorb && read) {
-        StepState<true, true>(layout, step.keep, key, query, value, state, result);
+        StepState<true, true>(layout, changed, step.keep, key, query, value, state, result);
       } else if (absorb) {
-        StepState<true, false>(layout, step.keep, key, query, value, state, result);
-      } else if (read) {
-        StepState<false, true>(layout, step.keep, key, query, value, state, result);
+        StepState<true, false>(layout, changed, step.keep, key, query, value, state, result);
+      }
+      if (read && !(absorb && forgets)) {
+        StepState<false, true>(layout, only_read, 1, key, query, value, state, result);
       }
     }
     if (!has_query) break;
@@ -204,7 +246,7 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
 }
 
 int64_t TokenStepScratch(const StateLayout& layout) {
-  return (1 + 2 * layout.parts) * layout.sums + 2 * layout.row;
+  return 2 * (layout.sums + layout.parts * layout.sums + layout.row + layout.sums + kMaxLanes);
 }
 
 void DotRows(const Operand& x, const Operand& y, int64_t count, float* out, int64_t out_stride) {
