@@ -64,7 +64,12 @@ Work AttentionWork(const Network& network, double context) {
     }
     const double states = layer.options.kernel.reweighting == Reweighting::kCos ? 2 : 1;
     work.operations += states * 2 * square * (heads + kv);
-    work.bytes += states * 2 * 4 * (square + static_cast<double>(layer.dim)) * kv;
+    // Read and written; where a step passes over ReLU's zeros, which are every second feature of a
+    // random model's keys and queries, three quarters and a half of it.
+    const bool spares =
+        layer.options.kernel.feature_map == FeatureMap::kRelu && !layer.options.gate;
+    const double passes = spares ? 0.75 + 0.5 : 2;
+    work.bytes += states * passes * 4 * (square + static_cast<double>(layer.dim)) * kv;
   }
   return work;
 }

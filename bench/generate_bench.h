@@ -42,9 +42,9 @@ struct GenerateRow {
   int threads = 0;
   double tokens_per_second = 0;  // of all sessions; for a start, one over its seconds
   // The least time that the machine's limits allow, as part of the time taken: operations at the
-  // FMA peak, or bytes (weights once, states read and written) at the bandwidth of doing nothing
-  // but reading the weights; whichever takes longer. Both are medians of samples between the calls,
-  // as the time is one of calls. A start has none.
+  // FMA peak, or bytes (weights once, states as far as a step reads and writes them) at the
+  // bandwidth of doing nothing but reading the weights; whichever takes longer. Both are medians of
+  // samples between the calls, as the time is one of calls. A start has none.
   std::optional<double> limit_share;
   int64_t state_bytes = 0;            // of a session
   std::optional<int64_t> peak_bytes;  // the process's, at its highest in this phase

@@ -24,7 +24,6 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using DF = hn::ScalableTag<float>;
-using DI = hn::RebindToSigned<DF>;
 using VF = hn::Vec<DF>;
 
 // MaxLanes is exact for every target that this compiles for (tiles are arrays of vectors, which

@@ -19,6 +19,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace cosformer {
 namespace HWY_NAMESPACE {
+
+using DI = hn::RebindToSigned<DF>;
+
 // Entries of a pattern: their rows and, where it has them, their labels.
 struct Entries {
   const int32_t* rows = nullptr;

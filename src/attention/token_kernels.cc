@@ -11,7 +11,6 @@
 
 // After foreach_target.h.
 #include "attention/block-inl.h"
-#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cosformer {
@@ -19,18 +18,18 @@ namespace HWY_NAMESPACE {
 
 // Some of a state's rows, by their numbers: the bits of `list`, since scratch is of floats.
 struct RowList {
-  float* list = nullptr;  // with room for a vector more than there are rows
+  float* list = nullptr;  // with room for all
   size_t count = 0;
 
   size_t operator[](size_t i) const { return std::bit_cast<uint32_t>(list[i]); }
 
-  // Those for which which(f), of a vector of them from f on, is true; none from `rows` on is.
+  // Those of the first `rows` for which which(f) is true: without a branch, which would be a guess.
   template <class Which>
   HWY_INLINE void Take(size_t rows, const Which& which) {
     count = 0;
-    for (size_t f = 0; f < rows; f += kLanes) {
-      const auto numbers = hn::BitCast(DF(), hn::Iota(DI(), static_cast<int32_t>(f)));
-      count += hn::CompressStore(numbers, which(f), DF(), list + count);
+    for (size_t f = 0; f < rows; ++f) {
+      list[count] = std::bit_cast<float>(static_cast<uint32_t>(f));
+      count += static_cast<size_t>(which(f));
     }
   }
 };
@@ -100,8 +99,9 @@ HWY_NOINLINE void StepState(const StateLayout& layout, const RowList& rows, floa
   }
 }
 
-// A row whose feature is zero in the key does not change, one whose feature is zero in the query is
-// not read: with ReLU, half of what would be written and a quarter of what would be read.
+// A state that forgets nothing is spared the rows whose features are zero in the key, which do not
+// change, and of those the ones whose features are zero in the query, which are not read: with ReLU
+// half of what would be written and a quarter of what would be read.
 void RunTokenStep(const TokenStep& step, float* scratch) {
   const DF df;
   const StateLayout& layout = step.layout;
@@ -116,7 +116,7 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
   float* value = query + all;                    // [row]
   float* result = value + row;                   // [row]
   RowList changed{result + row};
-  RowList only_read{changed.list + width + kMaxLanes};
+  RowList only_read{changed.list + features};
 
   // to = [cos x, sin x] at the angle of the state.
   const auto turn = [&](const float* from, size_t state, float* HWY_RESTRICT to) HWY_ATTR {
@@ -128,17 +128,14 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
       if (layout.parts == 2) hn::Store(hn::Mul(x, sin), df, to + width + c);
     }
   };
-  const auto is_zero = [&](const float* features, size_t f)
-                           HWY_ATTR { return hn::Eq(hn::Load(df, features + f), hn::Zero(df)); };
 
   PackRows(step.value, 0, 1, value, row, 1);
   PackRows(step.key, 0, 1, key_features, width, 1);
   const VF kept = hn::Set(df, step.keep);
-  const bool forgets = step.keep != 1.0f;
-  changed.Take(width, [&](size_t f) HWY_ATTR {
-    return forgets ? hn::FirstN(df, features - std::min(f, features))
-                   : hn::Not(is_zero(key_features, f));
-  });
+  // Zero times what is not finite is not zero.
+  const bool all_change = step.keep != 1.0f || !AllFinite(value, row);
+  const auto changes = [&](size_t f) { return all_change | (key_features[f] != 0); };
+  changed.Take(features, changes);
   for (size_t h = 0; h == 0 || h < step.queries.size(); ++h) {
     const bool has_query = h < step.queries.size();
     if (has_query) PackRows(step.queries[h], 0, 1, query_features, width, 1);
@@ -161,19 +158,15 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
         for (size_t f = 0; f < all; f += kLanes) {
           sum = hn::MulAdd(hn::Load(df, query + f), hn::Load(df, sums + f), sum);
         }
-        only_read.Take(width, [&](size_t f) HWY_ATTR {
-          const auto is_read = hn::Not(is_zero(query_features, f));
-          return absorb ? hn::And(is_read, is_zero(key_features, f)) : is_read;
-        });
+        only_read.Take(features,
+                       [&](size_t f) { return (query_features[f] != 0) & !(absorb & changes(f)); });
       }
       if (absorb && read) {
         StepState<true, true>(layout, changed, step.keep, key, query, value, state, result);
       } else if (absorb) {
         StepState<true, false>(layout, changed, step.keep, key, query, value, state, result);
       }
-      if (read && !(absorb && forgets)) {
-        StepState<false, true>(layout, only_read, 1, key, query, value, state, result);
-      }
+      if (read) StepState<false, true>(layout, only_read, 1, key, query, value, state, result);
     }
     if (!has_query) break;
     if (step.normalise) {
@@ -246,7 +239,7 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
 }
 
 int64_t TokenStepScratch(const StateLayout& layout) {
-  return 2 * (layout.sums + layout.parts * layout.sums + layout.row + layout.sums + kMaxLanes);
+  return 2 * (layout.sums + layout.parts * layout.sums + layout.row + layout.features);
 }
 
 void DotRows(const Operand& x, const Operand& y, int64_t count, float* out, int64_t out_stride) {

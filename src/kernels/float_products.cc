@@ -33,7 +33,7 @@ constexpr size_t kRows = 6;
 constexpr size_t kRows = 3;
 #endif
 // Rows of W in a panel, which stays in an L2 cache while blocks of x pass by: 512 KiB for a part
-// where caches have 1 MiB and more, as they do with AVX-512; 128 KiB of 256 or 512 elsewhere.
+// where caches have 1 MiB and more, as they do with AVX-512; 128 KiB of 512 elsewhere.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 constexpr size_t kPanel = 256;
 #else
@@ -127,14 +127,15 @@ struct Nothing {
 // last ones, since what is fetched earlier has left the L1 cache when it is needed.
 class Ahead {
  public:
-  // Nothing; tiles that fetch all the same fetch what lies there, to no use.
+  // Nothing. A tile that has no share but a loop that fetches fetches what lies there, to no use.
   explicit Ahead(const void* there) : from_(static_cast<const char*>(there)) {}
 
   // From number k of row `row` on. There are so many tiles before it, each of so many numbers.
   Ahead(const Weights& w, size_t row, size_t k, size_t tiles, size_t depth) {
     const auto columns = static_cast<size_t>(w.columns);
     const size_t size = w.type == WeightType::kFloat32 ? sizeof(float) : sizeof(uint16_t);
-    stride_ = columns * size;
+    stride_ = static_cast<size_t>(WeightRowBytes(w.type, w.columns));
+    apart_ = row + kColumns / 2 < static_cast<size_t>(w.rows) ? kColumns / 2 * stride_ : 0;
     from_ = static_cast<const char*>(w.data) + row * stride_ + k * size;
     const size_t a_row = std::bit_floor(std::clamp<size_t>(tiles / 2, 1, 4));  // tiles
     shift_ = static_cast<size_t>(std::countr_zero(a_row));
@@ -147,15 +148,16 @@ class Ahead {
   bool IsNothing() const { return step_ == 0; }
 
   HWY_INLINE Spread Share(size_t tile) const {
-    if (tile < first_ || IsNothing()) return {from_, 0, 0};
+    if (tile < first_) return {from_, 0, 0};
     const size_t t = tile - first_;
-    return {from_ + (t >> shift_) * stride_ + (t & ((size_t{1} << shift_) - 1)) * share_,
-            kColumns / 2 * stride_, step_};
+    return {from_ + (t >> shift_) * stride_ + (t & ((size_t{1} << shift_) - 1)) * share_, apart_,
+            step_};
   }
 
  private:
   const char* from_;
   size_t stride_ = 0;  // bytes from one row to the next
+  size_t apart_ = 0;   // and to the next but one
   size_t first_ = 0;   // of the tiles that fetch
   size_t shift_ = 0;   // 1 << shift_ of them share a row
   size_t share_ = 0;   // bytes
@@ -349,7 +351,7 @@ void Many(const Problem& p, const float* x, size_t begin, size_t end, size_t las
   const auto columns = static_cast<size_t>(p.weights.columns);
   const bool again = p.rows > kBlock;  // another block needs the panel
   // Rows of one part lie close together already. Longer ones, a multiple of 4 KiB apart, would
-  // share their places in the cache.
+  // share their places in the L2 cache, unless they are needed once.
   const bool as_it_is = std::is_same_v<Row, FloatRow> && (columns <= kDepth || !again);
   for (size_t k = 0; k < columns; k += kDepth) {
     const size_t depth = std::min(kDepth, columns - k);

@@ -41,7 +41,7 @@ constexpr size_t kPanel = 64;
 constexpr size_t kBlock = 96;
 // Bytes ahead at which weights are fetched where they are read one after the other.
 constexpr size_t kFetchAhead = 2048;
-static_assert(kDepth % 64 == 0 && kPanel % kColumns == 0);
+static_assert(kDepth % 64 == 0 && kPanel % kColumns == 0 && kBlock % kRows == 0);
 
 // Calls body(i) for the vectors i of a group: one after the other without a loop, where they are
 // few.

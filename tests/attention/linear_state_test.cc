@@ -46,6 +46,36 @@ TEST(LinearStateTest, StreamingEqualsParallelTokenByToken) {
   }
 }
 
+// Such tokens leave rows of the state alone, or all of it.
+TEST(LinearStateTest, StreamingEqualsParallelWhereFeaturesAreZero) {
+  for (const bool forgets : {false, true}) {
+    for (const int64_t dim : {5, 64}) {
+      Case c = SelfAttention(40, dim);
+      c.forgets = forgets;
+      Problem<Linear> p(c);
+      for (int64_t i = 0; i < c.keys; i += 3) p.k.SetRow(0, i, 0, -1);
+      for (int64_t i = 0; i < c.keys; i += 4) p.q.SetRow(0, i, 0, -1);
+      SCOPED_TRACE(Describe(c));
+      LinearState state(ConfigOf(c));
+      for (int64_t n = 0; n < c.keys; ++n) StepThrough(state, p, 1);
+      ExpectStreamed(p);
+    }
+  }
+}
+
+// Zero times NaN is not zero, whether the token comes alone or with others.
+TEST(LinearStateTest, AValueThatIsNoNumberReachesEveryRow) {
+  Case c = SelfAttention(9, 4);
+  Problem<Linear> p(c);
+  p.k.SetRow(0, 3, 0, -1);
+  p.v.SetRow(0, 3, 0, std::numeric_limits<float>::quiet_NaN());
+  for (const int64_t at_once : {1, 9}) {
+    LinearState state(ConfigOf(c));
+    for (int64_t n = 0; n < c.keys; n += at_once) AbsorbThrough(state, p, n, at_once);
+    EXPECT_FALSE(state.finite()) << at_once << " at a time";
+  }
+}
+
 TEST(LinearStateTest, StreamingEqualsParallelInAnyChunks) {
   for (uint64_t seed = 0; seed < (kSanitized ? 30 : 200); ++seed) {
     const Case c = RandomStream(seed, 100);
