@@ -214,7 +214,7 @@ class LinearState {
   // Of the numbers held, in memory.
   size_t bytes() const { return (first_.size() + second_.size()) * sizeof(float); }
   // Whether all of them are finite. They are not after tokens that were not, or whose sums are too
-  // large for float32; what is read from them afterwards is not a number.
+  // large for float32; what is read from them afterwards need not be a number.
   bool finite() const;
 
   // Takes in the next n tokens: k [batch, n, heads, dim], v [batch, n, heads, value_dim]; where the

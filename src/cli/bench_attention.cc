@@ -35,7 +35,7 @@ Passes    forward, forward_backward: the whole sequence
           step: one decoding step with length - 1 tokens behind it; causal only
 Columns   share of    the useful work alone as part of what the machine can do: of the FMA peak, or
                       for a step of the bandwidth of caches (state read and written once, though
-                      ReLU's zeros spare cosformer a third of it) or of memory (keys and values
+                      ReLU's zeros spare cosformer 3/8 of it) or of memory (keys and values
                       read once; above 100 % they came from cache)
           extra memory  the rise of the process's peak during a call, beyond inputs and outputs;
                       for a step the size of the state or cache
