@@ -78,8 +78,7 @@ Work AttentionWork(const Network& network, double context) {
 std::vector<Bytes> WeightMemory(const Network& network) {
   std::vector<Bytes> pieces;
   const auto add = [&](const Weights& w) {
-    pieces.emplace_back(static_cast<const uint8_t*>(w.data),
-                        static_cast<size_t>(w.rows * WeightRowBytes(w.type, w.columns)));
+    pieces.emplace_back(static_cast<const uint8_t*>(w.data), static_cast<size_t>(w.data_bytes()));
   };
   for (const runtime::LayerParameters& layer : network.parameters().layers) {
     for (const Weights* w : {&layer.in, &layer.out, &layer.hidden, &layer.back}) add(*w);

@@ -8,8 +8,7 @@
 
 namespace cosformer {
 
-// A row is summed in parts of so many numbers: 4 rows of W and the 3 or 6 of x that meet them take
-// 14 or 20 KiB of an L1 cache.
+// Rows of x are laid out in parts of so many numbers, and rounded in them.
 inline constexpr size_t kDepth = 512;
 
 struct Problem {
@@ -33,21 +32,16 @@ struct RoundedRows {
 void RoundRows(const Problem& p, size_t begin, size_t end, int16_t* q, float* scales);
 
 // Columns begin to end - 1 of y. Those after them up to last - 1 will probably follow, and are
-// fetched. parts: of more than FewFloatRows() rows, [parts, rows, kDepth]; what is past the end of
-// a row is not read.
-void MultiplyFloats(const Problem& p, const float* parts, size_t begin, size_t end, size_t last);
+// fetched.
+void MultiplyFloats(const Problem& p, size_t begin, size_t end, size_t last);
 void MultiplyIntegers(const Problem& p, const RoundedRows& x, size_t begin, size_t end,
                       size_t last);
 
-// Rows of x up to which products with floats take them as they lie.
-size_t FewFloatRows();
-
-// Columns that are best multiplied at a time, with floats and so many rows of x.
-size_t FloatPanel(size_t rows);
+// Columns that are best multiplied at a time, with floats and so many rows of x; whole panels.
+size_t FloatPiece(size_t rows);
 size_t IntegerPanel();
 
 // Row `row` as numbers.
-void ReadFloats(const Weights& weights, size_t row, float* to);
 void ReadIntegers(const Weights& weights, size_t row, float* to);
 
 }  // namespace cosformer

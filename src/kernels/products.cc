@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "hwy/aligned_allocator.h"
@@ -74,23 +75,31 @@ struct alignas(64) Share {
   size_t end = 0;
 };
 
+// How columns of y are shared out: pieces that a thread takes one after the other, and what their
+// beginnings are multiples of, so that no row of W is read twice.
+struct Columns {
+  size_t piece;
+  size_t unit;
+};
+
 // Calls begin(own, team) and then, until none is left, body(begin, end, last) with a piece of the
 // columns of y on each of `threads` threads. last: where the share ends that the piece is from.
 template <class Begin, class Body>
-void OnThreads(const Problem& p, int threads, size_t piece, const Begin& begin, const Body& body) {
+void OnThreads(const Problem& p, int threads, Columns by, const Begin& begin, const Body& body) {
   const auto columns = static_cast<size_t>(p.weights.rows);
   const auto team = static_cast<size_t>(threads);
   if (team == 1) {
     begin(0, 1);
-    for (size_t n = 0; n < columns; n += piece) body(n, std::min(n + piece, columns), columns);
+    for (size_t n = 0; n < columns; n += by.piece) {
+      body(n, std::min(n + by.piece, columns), columns);
+    }
     return;
   }
-  // Whole tiles, so that no row of W is read twice.
-  const size_t tiles = (columns + 7) / 8;
+  const size_t units = (columns + by.unit - 1) / by.unit;
   std::vector<Share> shares(team);
   for (size_t t = 0; t < team; ++t) {
-    shares[t].next = tiles * t / team * 8;
-    shares[t].end = std::min(tiles * (t + 1) / team * 8, columns);
+    shares[t].next = units * t / team * by.unit;
+    shares[t].end = std::min(units * (t + 1) / team * by.unit, columns);
   }
 #pragma omp parallel num_threads(threads)
   {
@@ -99,9 +108,9 @@ void OnThreads(const Problem& p, int threads, size_t piece, const Begin& begin, 
     for (size_t t = 0; t < team; ++t) {
       Share& share = shares[(own + t) % team];
       while (true) {
-        const size_t n = share.next.fetch_add(piece, std::memory_order_relaxed);
+        const size_t n = share.next.fetch_add(by.piece, std::memory_order_relaxed);
         if (n >= share.end) break;
-        body(n, std::min(n + piece, share.end), share.end);
+        body(n, std::min(n + by.piece, share.end), share.end);
       }
     }
   }
@@ -109,12 +118,12 @@ void OnThreads(const Problem& p, int threads, size_t piece, const Begin& begin, 
 
 // The same after lay_out(begin, end) has been called for all rows of x, by one thread or by all.
 template <class LayOut, class Body>
-void OnThreadsAfter(const LayOut& lay_out, const Problem& p, int threads, size_t piece,
+void OnThreadsAfter(const LayOut& lay_out, const Problem& p, int threads, Columns by,
                     const Body& body) {
   const bool shared = p.rows >= kRowsForThreads;
   if (!shared) lay_out(0, p.rows);
   OnThreads(
-      p, threads, piece,
+      p, threads, by,
       [&](size_t own, size_t team) {
         if (!shared) return;
         lay_out(p.rows * own / team, p.rows * (own + 1) / team);
@@ -130,39 +139,19 @@ void MultiplyWithIntegers(const Problem& p, int threads) {
   int16_t* q = q_room.Of(PartsOf(p) * p.rows * kDepth);
   float* scales = scale_room.Of(PartsOf(p) * p.rows);
   OnThreadsAfter([&](size_t begin, size_t end) { RoundRows(p, begin, end, q, scales); }, p, threads,
-                 IntegerPanel(),
+                 {IntegerPanel(), 8},
                  [&](size_t begin, size_t end, size_t last) {
                    MultiplyIntegers(p, {q, scales}, begin, end, last);
                  });
 }
 
-// Rows begin to end - 1 of x as [parts, rows, kDepth].
-void CopyParts(const Problem& p, size_t begin, size_t end, float* parts) {
-  const auto columns = static_cast<size_t>(p.weights.columns);
-  for (size_t k = 0; k < columns; k += kDepth) {
-    for (size_t row = begin; row < end; ++row) {
-      std::memcpy(parts + k * p.rows + row * kDepth, p.x + row * p.x_stride + k,
-                  std::min(kDepth, columns - k) * sizeof(float));
-    }
-  }
-}
-
 void MultiplyWithFloats(const Problem& p, int threads) {
-  const float* parts = p.x;
-  const auto multiply = [&](size_t begin, size_t end, size_t last) {
-    MultiplyFloats(p, parts, begin, end, last);
-  };
-  // Of one part, and no further apart than that, rows are laid out as they are.
-  if (p.rows <= FewFloatRows() || (p.x_stride == kDepth && PartsOf(p) == 1)) {
-    OnThreads(
-        p, threads, FloatPanel(p.rows), [](size_t, size_t) {}, multiply);
-    return;
-  }
-  thread_local Room<float> room;
-  float* copy = room.Of(PartsOf(p) * p.rows * kDepth);
-  parts = copy;
-  OnThreadsAfter([&](size_t begin, size_t end) { CopyParts(p, begin, end, copy); }, p, threads,
-                 FloatPanel(p.rows), multiply);
+  // Of several panels that a tile can have; of one where others would have to wait.
+  constexpr size_t kTile = 64, kPanel = kWeightPanel;
+  const bool tiles = static_cast<size_t>(p.weights.rows) >= kTile * static_cast<size_t>(threads);
+  OnThreads(
+      p, threads, {FloatPiece(p.rows), tiles ? kTile : kPanel}, [](size_t, size_t) {},
+      [&](size_t begin, size_t end, size_t last) { MultiplyFloats(p, begin, end, last); });
 }
 
 }  // namespace
@@ -187,28 +176,24 @@ void Multiply(const float* x, int64_t x_stride, int64_t rows, const Weights& wei
   }
 }
 
-void ReadWeights(const Weights& weights, int64_t row, float* to) {
-  assert(row >= 0 && row < weights.rows);
-  const auto at = static_cast<size_t>(row);
-  WeightGroup(weights.type) > 1 ? ReadIntegers(weights, at, to) : ReadFloats(weights, at, to);
+namespace {
+
+float Number(float x) { return x; }
+float Number(uint16_t x) { return std::bit_cast<float>(uint32_t{x} << 16); }
+
+// Calls body with the floats of a matrix of this type: its data as they are.
+template <class Data, class Body>
+void WithFloats(const Weights& weights, Data* data, const Body& body) {
+  using Float = std::conditional_t<std::is_const_v<Data>, const float, float>;
+  using Half = std::conditional_t<std::is_const_v<Data>, const uint16_t, uint16_t>;
+  weights.type == WeightType::kFloat32 ? body(static_cast<Float*>(data))
+                                       : body(static_cast<Half*>(data));
 }
 
-void WriteWeights(WeightType type, const float* from, int64_t columns, void* data, float* scales) {
-  const std::span<const float> row(from, static_cast<size_t>(columns));
+void WriteIntegers(WeightType type, std::span<const float> row, void* data, float* scales) {
   const auto group = static_cast<size_t>(WeightGroup(type));
-  switch (type) {
-    case WeightType::kFloat32:
-      std::memcpy(data, from, row.size_bytes());
-      return;
-    case WeightType::kBFloat16:
-      std::transform(row.begin(), row.end(), static_cast<uint16_t*>(data), Narrowed);
-      return;
-    case WeightType::kInt8:
-    case WeightType::kInt4:
-      break;
-  }
   std::memset(data, type == WeightType::kInt4 ? 0x88 : 0,
-              static_cast<size_t>(WeightRowBytes(type, columns)));
+              static_cast<size_t>(WeightRowBytes(type, static_cast<int64_t>(row.size()))));
   for (size_t begin = 0; begin < row.size(); begin += group, ++scales) {
     const auto part = row.subspan(begin, std::min(group, row.size() - begin));
     *scales = ScaleOf(part, type == WeightType::kInt8 ? 127.0f : 7.0f);
@@ -226,6 +211,95 @@ void WriteWeights(WeightType type, const float* from, int64_t columns, void* dat
       }
     }
   }
+}
+
+}  // namespace
+
+void ReadWeights(const Weights& weights, int64_t row, float* to) {
+  assert(row >= 0 && row < weights.rows);
+  if (WeightGroup(weights.type) > 1) return ReadIntegers(weights, static_cast<size_t>(row), to);
+  WithFloats(weights, weights.data, [&](const auto* data) {
+    const auto* from = data + FloatWeightAt(weights, row, 0);
+    for (int64_t k = 0; k < weights.columns; ++k) to[k] = Number(from[k * kWeightPanel]);
+  });
+}
+
+void WriteWeights(const Weights& weights, int64_t row, const float* from, void* data,
+                  float* scales) {
+  assert(row >= 0 && row < weights.rows);
+  if (WeightGroup(weights.type) > 1) {
+    const int64_t bytes = WeightRowBytes(weights.type, weights.columns);
+    WriteIntegers(weights.type, std::span(from, static_cast<size_t>(weights.columns)),
+                  static_cast<char*>(data) + row * bytes,
+                  scales + row * WeightRowScales(weights.type, weights.columns));
+    return;
+  }
+  WithFloats(weights, data, [&]<class T>(T* to) {
+    // The last row brings the zeros after it.
+    const int64_t rest = row + 1 == weights.rows ? kWeightPanel - row % kWeightPanel : 1;
+    for (int64_t k = 0; k < weights.columns; ++k) {
+      T* at = to + FloatWeightAt(weights, row, k);
+      std::fill_n(at, rest, T{0});
+      if constexpr (std::is_same_v<T, float>) {
+        *at = from[k];
+      } else {
+        *at = Narrowed(from[k]);
+      }
+    }
+  });
+}
+
+void PackWeights(const Weights& weights, int64_t begin, int64_t end, const void* file, void* data) {
+  assert(begin % kWeightPanel == 0 && (end % kWeightPanel == 0 || end == weights.rows));
+  const int64_t bytes = WeightRowBytes(weights.type, weights.columns);
+  const auto* from = static_cast<const char*>(file);
+  if (WeightGroup(weights.type) > 1) {
+    std::memcpy(static_cast<char*>(data) + begin * bytes, from + begin * bytes,
+                static_cast<size_t>((end - begin) * bytes));
+    return;
+  }
+  WithFloats(weights, data, [&]<class T>(T* to) {
+    // Of each row a cache line at a time.
+    constexpr int64_t kLine = 64 / sizeof(T);
+    T lines[kWeightPanel][kLine] = {};
+    for (int64_t first = begin; first < end; first += kWeightPanel) {
+      const int64_t rows = std::min(kWeightPanel, end - first);
+      std::fill_n(lines[0], kWeightPanel * kLine, T{0});
+      for (int64_t k = 0; k < weights.columns; k += kLine) {
+        const int64_t count = std::min(kLine, weights.columns - k);
+        for (int64_t row = 0; row < rows; ++row) {
+          std::memcpy(lines[row], from + (first + row) * bytes + k * int64_t{sizeof(T)},
+                      static_cast<size_t>(count) * sizeof(T));
+        }
+        T* at = to + FloatWeightAt(weights, first, k);
+        for (int64_t i = 0; i < count; ++i) {
+          for (int64_t row = 0; row < kWeightPanel; ++row) *at++ = lines[row][i];
+        }
+      }
+    }
+  });
+}
+
+void UnpackWeights(const Weights& weights, int64_t begin, int64_t end, void* to) {
+  auto* out = static_cast<char*>(to);
+  if (WeightGroup(weights.type) > 1) {
+    std::memcpy(out, static_cast<const char*>(weights.data) + begin,
+                static_cast<size_t>(end - begin));
+    return;
+  }
+  WithFloats(weights, weights.data, [&]<class T>(const T* from) {
+    constexpr int64_t kSize = sizeof(T);
+    while (begin < end) {
+      const int64_t number = begin / kSize;
+      const T* at =
+          from + FloatWeightAt(weights, number / weights.columns, number % weights.columns);
+      const int64_t count = std::min(end, (number + 1) * kSize) - begin;
+      std::memcpy(out, reinterpret_cast<const char*>(at) + begin % kSize,
+                  static_cast<size_t>(count));
+      begin += count;
+      out += count;
+    }
+  });
 }
 
 }  // namespace cosformer

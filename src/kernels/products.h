@@ -1,9 +1,8 @@
 // Products of rows with a matrix of weights, y = x W^T + bias, for weights in float32, bfloat16,
 // int8 and int4: what a trained model does with nearly all of its time.
 //
-// Weights are read as they lie, a row an output; nothing is packed beforehand. Every dot product is
-// summed in one order, whatever the number of rows, of threads, or the part of the matrix that is
-// asked for: a token's results are the same to the bit alone, in a batch, or in a prompt.
+// Every dot product is summed in one order, whatever the number of rows or of threads: a token's
+// results are the same to the bit alone, in a batch, or in a prompt.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +17,8 @@ constexpr int64_t WeightGroup(WeightType type) {
   return type == WeightType::kInt8 ? 64 : type == WeightType::kInt4 ? 32 : 1;
 }
 
-// Bytes of a row without its scales. Rows of integers are whole groups; the weights past `columns`
-// are 0.
+// Bytes of a row in a file, without its scales. Rows of integers are whole groups; the weights past
+// `columns` are 0.
 constexpr int64_t WeightRowBytes(WeightType type, int64_t columns) {
   switch (type) {
     case WeightType::kFloat32:
@@ -40,6 +39,13 @@ constexpr int64_t WeightRowScales(WeightType type, int64_t columns) {
   return group == 1 ? 0 : (columns + group - 1) / group;
 }
 
+// How floats lie in memory: rows in panels of so many, the numbers of a column side by side,
+//   [rows / kWeightPanel][columns][kWeightPanel]
+// so that products take what they need as vectors, and one row of x reads the matrix from its first
+// byte to its last. The last panel has zeros where there are no rows. Integers lie row by row, as
+// in a file.
+inline constexpr int64_t kWeightPanel = 16;
+
 // A matrix of weights. It owns nothing.
 //   int8   w = scale * q, q from -127 to 127
 //   int4   w = scale * (q - 8), q from 0 to 15; of a group's 16 bytes, byte i holds weight i in its
@@ -48,10 +54,15 @@ struct Weights {
   WeightType type = WeightType::kFloat32;
   int64_t rows = 0;               // outputs
   int64_t columns = 0;            // inputs
-  const void* data = nullptr;     // [rows, WeightRowBytes()], aligned to its elements
+  const void* data = nullptr;     // data_bytes(), aligned to its elements
   const float* scales = nullptr;  // [rows, WeightRowScales()]
 
-  // Of the matrix, scales included.
+  // Of `data`.
+  int64_t data_bytes() const {
+    const int64_t panels = (rows + kWeightPanel - 1) / kWeightPanel;
+    return (WeightGroup(type) > 1 ? rows : panels * kWeightPanel) * WeightRowBytes(type, columns);
+  }
+  // Of the matrix in a file, scales included.
   int64_t bytes() const {
     return rows * (WeightRowBytes(type, columns) +
                    WeightRowScales(type, columns) * static_cast<int64_t>(sizeof(float)));
@@ -66,12 +77,25 @@ struct Weights {
 void Multiply(const float* x, int64_t x_stride, int64_t rows, const Weights& weights,
               const float* bias, float* y, int64_t y_stride, int threads = 0);
 
+// The place of number k of row `row`, of floats.
+inline int64_t FloatWeightAt(const Weights& w, int64_t row, int64_t k) {
+  return (row / kWeightPanel * w.columns + k) * kWeightPanel + row % kWeightPanel;
+}
+
 // Row `row` as numbers: [columns].
 void ReadWeights(const Weights& weights, int64_t row, float* to);
 
-// Writes one row in the given type, rounded to nearest: `data` and `scales` are where the row
-// begins. A group's scale is such that its largest weight keeps its size to the last bit but one.
-// Expects finite weights.
-void WriteWeights(WeightType type, const float* from, int64_t columns, void* data, float* scales);
+// Writes row `row` of a matrix of this type and size, rounded to nearest; `data` and `scales` are
+// where the matrix begins. A group's scale is such that its largest weight keeps its size to the
+// last bit but one. Expects finite weights.
+void WriteWeights(const Weights& weights, int64_t row, const float* from, void* data,
+                  float* scales);
+
+// From rows as a file has them, [rows, WeightRowBytes()], to `data` of a matrix of this type and
+// size: rows `begin` to `end` - 1, whole panels of them. The file's need not be aligned.
+void PackWeights(const Weights& weights, int64_t begin, int64_t end, const void* file, void* data);
+
+// Bytes `begin` to `end` - 1 of the matrix as a file has it.
+void UnpackWeights(const Weights& weights, int64_t begin, int64_t end, void* to);
 
 }  // namespace cosformer

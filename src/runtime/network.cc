@@ -152,8 +152,11 @@ void Network::CheckTokens(std::span<const int32_t> tokens, int64_t position) con
 void Network::AddPositions(int64_t position, int64_t length, float* rows) const {
   const int64_t width = config_.width;
   if (config_.positions.kind == PositionKind::kLearned) {
-    const auto* learned = static_cast<const float*>(parameters_.positions.data) + position * width;
-    for (int64_t i = 0; i < length * width; ++i) rows[i] += learned[i];
+    std::vector<float> learned(static_cast<size_t>(width));
+    for (int64_t t = 0; t < length; ++t) {
+      ReadWeights(parameters_.positions, position + t, learned.data());
+      for (const float x : learned) *rows++ += x;
+    }
     return;
   }
   if (config_.positions.kind != PositionKind::kSinusoidal) return;

@@ -25,7 +25,9 @@ constexpr const char* kScales = ".scales";
 
 size_t RoundUp(size_t size, size_t to) { return (size + to - 1) / to * to; }
 
-size_t DataBytes(const Weights& w) {
+size_t DataBytes(const Weights& w) { return static_cast<size_t>(w.data_bytes()); }
+// In a file.
+size_t FileBytes(const Weights& w) {
   return static_cast<size_t>(w.rows * WeightRowBytes(w.type, w.columns));
 }
 size_t ScaleBytes(const Weights& w) {
@@ -74,33 +76,35 @@ bool AllFinite(const uint16_t* from, size_t count) {
   return bad == 0;
 }
 
-// Copies `bytes`, on all threads, and tells whether all of the numbers are finite.
-template <class T>
-bool CopyFinite(const std::byte* from, std::byte* to, size_t bytes) {
-  constexpr size_t kPart = size_t{256} << 10;
-  const auto parts = static_cast<int64_t>((bytes + kPart - 1) / kPart);
-  int64_t bad = 0;
-#pragma omp parallel for reduction(+ : bad) schedule(static) if (parts > 4)
-  for (int64_t part = 0; part < parts; ++part) {
-    const size_t begin = static_cast<size_t>(part) * kPart;
-    const size_t size = std::min(kPart, bytes - begin);
-    std::memcpy(to + begin, from + begin, size);
-    // The copy is aligned, the file need not be.
-    if (!AllFinite(reinterpret_cast<const T*>(to + begin), size / sizeof(T))) ++bad;
-  }
-  return bad == 0;
-}
-
-bool CopyChecked(const TensorEntry& from, std::byte* to) {
-  switch (from.type) {
+// Whether all numbers are finite; integers are.
+bool AllFinite(const std::byte* data, size_t bytes, TensorType type) {
+  switch (type) {
     case TensorType::kF32:
-      return CopyFinite<float>(from.data.data(), to, from.data.size());
+      return AllFinite(reinterpret_cast<const float*>(data), bytes / sizeof(float));
     case TensorType::kBF16:
-      return CopyFinite<uint16_t>(from.data.data(), to, from.data.size());
+      return AllFinite(reinterpret_cast<const uint16_t*>(data), bytes / sizeof(uint16_t));
     default:
-      std::memcpy(to, from.data.data(), from.data.size());
       return true;
   }
+}
+
+// Copies a matrix to where it was given its place, on all threads, and tells whether all of its
+// numbers are finite: of the copy, since the file need not be aligned.
+bool CopyFinite(const TensorEntry& from, const Weights& w) {
+  constexpr int64_t kRows = 4 * kWeightPanel;
+  const int64_t row_bytes = WeightRowBytes(w.type, w.columns);
+  int64_t bad = 0;
+#pragma omp parallel for reduction(+ : bad) schedule(static) if (w.bytes() > (1 << 20))
+  for (int64_t begin = 0; begin < w.rows; begin += kRows) {
+    const int64_t end = std::min(begin + kRows, w.rows);
+    PackWeights(w, begin, end, from.data.data(), Data(w));
+    // Panels lie one after the other, as rows do; the last one ends with the matrix.
+    const auto from_byte = static_cast<size_t>(begin * row_bytes);
+    const size_t to_byte =
+        end == w.rows ? DataBytes(w) : from_byte + static_cast<size_t>((end - begin) * row_bytes);
+    if (!AllFinite(Data(w) + from_byte, to_byte - from_byte, from.type)) ++bad;
+  }
+  return bad == 0;
 }
 
 class Fingerprint {
@@ -111,19 +115,28 @@ class Fingerprint {
   }
   // A sample from the beginning, the middle and the end.
   void Sample(const void* data, size_t size) {
-    constexpr size_t kSample = 64;
     const std::string_view bytes(static_cast<const char*>(data), size);
-    if (size <= 3 * kSample) {
+    SampleBy(size, [&](size_t begin, size_t count) { hash_.Add(bytes.substr(begin, count)); });
+  }
+  // Of what a file has.
+  void Sample(const Weights& w) {
+    SampleBy(FileBytes(w), [&](size_t begin, size_t count) {
+      std::string bytes(count, '\0');
+      UnpackWeights(w, static_cast<int64_t>(begin), static_cast<int64_t>(begin + count),
+                    bytes.data());
       hash_.Add(bytes);
-      return;
-    }
-    for (const size_t begin : {size_t{0}, size / 2, size - kSample}) {
-      hash_.Add(bytes.substr(begin, kSample));
-    }
+    });
   }
   std::string Text() const { return fmt::format("{:016x}", hash_.value()); }
 
  private:
+  template <class Add>
+  void SampleBy(size_t size, const Add& add) {
+    constexpr size_t kSample = 64;
+    if (size <= 3 * kSample) return add(0, size);
+    for (const size_t begin : {size_t{0}, size / 2, size - kSample}) add(begin, kSample);
+  }
+
   Fnv1a hash_;
 };
 
@@ -134,7 +147,7 @@ void Finish(const ModelConfig& config, Parameters& parameters, std::span<const S
     parameters.count += slot.rows * slot.columns;
     if (slot.matrix != nullptr) {
       parameters.bytes += slot.matrix->bytes();
-      fingerprint.Sample(slot.matrix->data, DataBytes(*slot.matrix));
+      fingerprint.Sample(*slot.matrix);
     } else {
       parameters.bytes += static_cast<int64_t>(slot.vector->size() * sizeof(float));
       fingerprint.Sample(slot.vector->data(), slot.vector->size() * sizeof(float));
@@ -187,8 +200,16 @@ class Reader {
     }
   }
 
-  void Copy(const TensorEntry& entry, std::byte* to) const {
-    if (CopyChecked(entry, to)) return;
+  void Copy(const TensorEntry& entry, float* to) const {
+    std::memcpy(to, entry.data.data(), entry.data.size());
+    CheckFinite(entry, AllFinite(to, entry.data.size() / sizeof(float)));
+  }
+  void Copy(const TensorEntry& entry, const Weights& w) const {
+    CheckFinite(entry, CopyFinite(entry, w));
+  }
+
+  void CheckFinite(const TensorEntry& entry, bool finite) const {
+    if (finite) return;
     throw Error(
         fmt::format("{}: \"{}\" holds numbers that are infinite or NaN; the training that "
                     "made it had diverged, or the file is damaged",
@@ -375,13 +396,13 @@ Parameters ReadParameters(const ModelConfig& config, const SafetensorsFile& file
     const TensorEntry& entry = reader.Find(slot.name);
     if (slot.vector != nullptr) {
       slot.vector->resize(static_cast<size_t>(slot.columns));
-      reader.Copy(entry, reinterpret_cast<std::byte*>(slot.vector->data()));
+      reader.Copy(entry, slot.vector->data());
       continue;
     }
-    reader.Copy(entry, Data(*slot.matrix));
+    reader.Copy(entry, *slot.matrix);
     if (ScaleBytes(*slot.matrix) > 0) {
       const TensorEntry& scales = reader.Find(slot.name + kScales);
-      reader.Copy(scales, reinterpret_cast<std::byte*>(Scales(*slot.matrix)));
+      reader.Copy(scales, Scales(*slot.matrix));
       reader.CheckScales(scales, *slot.matrix);
     }
   }
@@ -413,9 +434,7 @@ Parameters RandomParameters(const ModelConfig& config, WeightType type, uint64_t
                                                     deviation * 1.7320508f);
       std::vector<float> numbers(static_cast<size_t>(w.columns));
       for (float& x : numbers) x = uniform(random);
-      WriteWeights(w.type, numbers.data(), w.columns,
-                   Data(w) + row * WeightRowBytes(w.type, w.columns),
-                   Scales(w) + row * WeightRowScales(w.type, w.columns));
+      WriteWeights(w, row, numbers.data(), Data(w), Scales(w));
     }
   }
   Finish(config, parameters, slots);
@@ -442,9 +461,7 @@ Parameters Converted(const ModelConfig& config, const Parameters& from, WeightTy
     for (int64_t row = 0; row < w.rows; ++row) {
       std::vector<float> numbers(static_cast<size_t>(w.columns));
       ReadWeights(*from_slots[i].matrix, row, numbers.data());
-      WriteWeights(w.type, numbers.data(), w.columns,
-                   Data(w) + row * WeightRowBytes(w.type, w.columns),
-                   Scales(w) + row * WeightRowScales(w.type, w.columns));
+      WriteWeights(w, row, numbers.data(), Data(w), Scales(w));
     }
   }
   Finish(config, parameters, slots);
@@ -455,6 +472,7 @@ void WriteParameters(const ModelConfig& config, const Parameters& parameters,
                      const std::string& path) {
   Parameters source = parameters;
   std::vector<TensorEntry> entries;
+  std::vector<std::vector<std::byte>> unpacked;
   for (const Slot& slot : SlotsOf(config, source)) {
     if (slot.vector != nullptr) {
       entries.push_back({slot.name, TensorType::kF32, ShapeOf(config, slot),
@@ -462,7 +480,12 @@ void WriteParameters(const ModelConfig& config, const Parameters& parameters,
       continue;
     }
     const Weights& w = *slot.matrix;
-    const std::span data(static_cast<const std::byte*>(w.data), DataBytes(w));
+    std::span<const std::byte> data(static_cast<const std::byte*>(w.data), DataBytes(w));
+    if (WeightGroup(w.type) == 1) {
+      std::vector<std::byte>& rows = unpacked.emplace_back(FileBytes(w));
+      UnpackWeights(w, 0, static_cast<int64_t>(rows.size()), rows.data());
+      data = rows;
+    }
     switch (w.type) {
       case WeightType::kFloat32:
         entries.push_back({slot.name, TensorType::kF32, {w.rows, w.columns}, data});

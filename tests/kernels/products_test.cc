@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <span>
 
 #include "support.h"
 
@@ -15,20 +17,19 @@ namespace {
 constexpr WeightType kTypes[] = {WeightType::kFloat32, WeightType::kBFloat16, WeightType::kInt8,
                                  WeightType::kInt4};
 
-// A matrix that is written by WriteWeights(). Rows end where they end: the bytes after the last
-// one are not there.
+// A matrix that is written by WriteWeights() over NaN. The bytes after the last panel or row are
+// not there.
 class Matrix {
  public:
   Matrix(WeightType type, int64_t rows, int64_t columns, std::vector<float> from)
-      : row_bytes_(static_cast<size_t>(WeightRowBytes(type, columns))),
-        data_((static_cast<size_t>(rows) * row_bytes_ + 7) / 8),
-        scales_(static_cast<size_t>(rows * WeightRowScales(type, columns))) {
+      : view_{type, rows, columns, nullptr, nullptr},
+        data_((static_cast<size_t>(view_.data_bytes()) + 7) / 8, ~uint64_t{0}),
+        scales_(static_cast<size_t>(rows * WeightRowScales(type, columns)), kNaN) {
+    view_.data = data_.data();
+    view_.scales = scales_.data();
     for (int64_t row = 0; row < rows; ++row) {
-      WriteWeights(type, from.data() + row * columns, columns,
-                   reinterpret_cast<char*>(data_.data()) + static_cast<size_t>(row) * row_bytes_,
-                   scales_.data() + row * WeightRowScales(type, columns));
+      WriteWeights(view_, row, from.data() + row * columns, data_.data(), scales_.data());
     }
-    view_ = {type, rows, columns, data_.data(), scales_.data()};
   }
   Matrix(WeightType type, int64_t rows, int64_t columns, uint64_t seed)
       : Matrix(type, rows, columns, Normal(rows * columns, seed)) {}
@@ -40,11 +41,14 @@ class Matrix {
     return numbers;
   }
 
+  std::span<const std::byte> data() const {
+    return std::as_bytes(std::span(data_)).first(static_cast<size_t>(view_.data_bytes()));
+  }
+
  private:
-  size_t row_bytes_;
+  Weights view_;
   std::vector<uint64_t> data_;
   std::vector<float> scales_;
-  Weights view_;
 };
 
 // What rounding x to 16 bits may change in each of its numbers, where weights are integers: half a
@@ -80,9 +84,10 @@ std::vector<Expected> Reference(const std::vector<float>& x, int64_t rows, const
         size += std::abs(term);
         rounding += rounded[static_cast<size_t>(m * columns + k)] * std::abs(weight);
       }
-      // A lane adds all of a part at most; then its lanes, the parts and the bias.
+      // All of a step, 512 numbers at most, is added one after the other; then lanes, steps of 128
+      // at least, and the bias.
       const double chain = static_cast<double>(std::min<int64_t>(columns, 512)) + 6 +
-                           static_cast<double>(columns) / 512;
+                           static_cast<double>(columns) / 128;
       y[static_cast<size_t>(m * matrix.view().rows + n)] = {sum, chain * kUnit * size + rounding};
     }
   }
@@ -210,18 +215,16 @@ TEST_P(Products, AreComputedOnOneOfTheCallersThreads) {
   }
 }
 
-// Some rows of W, and more rows of x than are laid out at a time.
+// Some rows of W in another place, and more rows of x than are laid out at a time.
 TEST_P(Products, AreTheSameForAPartOfTheMatrix) {
   const int64_t rows = 1030, outputs = 70, columns = 40;
-  const std::vector<float> x = Normal(rows * columns, 4);
+  const std::vector<float> x = Normal(rows * columns, 4), w = Normal(outputs * columns, 3);
   for (const WeightType type : kTypes) {
-    const Matrix matrix(type, outputs, columns, 3);
+    const Matrix matrix(type, outputs, columns, w);
     Buffer whole(rows * outputs);
     Multiply(x.data(), columns, rows, matrix.view(), nullptr, whole.data(), outputs, 2);
-    Weights part = matrix.view();
-    part.rows = 21;
-    part.data = static_cast<const char*>(part.data) + 13 * WeightRowBytes(type, columns);
-    if (part.scales != nullptr) part.scales += 13 * WeightRowScales(type, columns);
+    const Matrix some(type, 21, columns, std::vector<float>(w.begin() + 13 * columns, w.end()));
+    const Weights& part = some.view();
     for (const int64_t count : {int64_t{1}, rows}) {
       Buffer y(count * part.rows);
       const int64_t first = rows - count;
@@ -337,6 +340,48 @@ TEST_P(Products, ReadRowsOfEveryTypeAndWidth) {
                              static_cast<double>(from[static_cast<size_t>(row * columns + c)])),
                     bound)
               << "type " << static_cast<int>(type) << ", column " << c << " of " << columns;
+        }
+      }
+    }
+  }
+}
+
+// As files have them, in any cut, from memory that is not aligned, and back.
+TEST(WeightRows, ArePackedAndUnpackedInWholeOrInPart) {
+  for (const WeightType type : kTypes) {
+    for (const int64_t rows : {1, 15, 16, 17, 50}) {
+      for (const int64_t columns : {1, 7, 32, 70}) {
+        const Matrix matrix(type, rows, columns, static_cast<uint64_t>(rows + columns));
+        const Weights& w = matrix.view();
+        const auto bytes = static_cast<size_t>(rows * WeightRowBytes(type, columns));
+        std::vector<std::byte> file(bytes + 1);
+        std::byte* from = file.data() + 1;
+        UnpackWeights(w, 0, static_cast<int64_t>(bytes), from);
+        if (WeightGroup(type) == 1) {
+          for (int64_t row = 0; row < rows; ++row) {
+            for (int64_t c = 0; c < columns; ++c) {
+              const int64_t at = row * columns + c;
+              float number = 0;
+              if (type == WeightType::kFloat32) {
+                std::memcpy(&number, from + at * 4, 4);
+              } else {
+                std::memcpy(reinterpret_cast<char*>(&number) + 2, from + at * 2, 2);
+              }
+              ASSERT_EQ(number, matrix.Row(row)[static_cast<size_t>(c)]) << row << ", " << c;
+            }
+          }
+        }
+        std::vector<std::byte> data(matrix.data().size(), std::byte{0xff});
+        for (int64_t begin = 0; begin < rows; begin += kWeightPanel) {
+          PackWeights(w, begin, std::min(begin + kWeightPanel, rows), from, data.data());
+        }
+        ASSERT_TRUE(std::ranges::equal(data, matrix.data()))
+            << "type " << static_cast<int>(type) << ", " << rows << " x " << columns;
+        for (size_t begin = 0; begin < bytes; begin += 13) {
+          const size_t end = std::min(begin + 13, bytes);
+          std::vector<std::byte> part(end - begin);
+          UnpackWeights(w, static_cast<int64_t>(begin), static_cast<int64_t>(end), part.data());
+          ASSERT_TRUE(std::equal(part.begin(), part.end(), from + begin));
         }
       }
     }

@@ -120,15 +120,17 @@ class NaiveNetwork {
       const auto* bytes =
           static_cast<const uint8_t*>(w.data) + r * WeightRowBytes(w.type, w.columns);
       const float* scales = w.scales + r * WeightRowScales(w.type, w.columns);
+      // Floats lie in panels of 16 rows, the numbers of a column side by side.
+      const auto float_at = [&](int64_t c) { return (r / 16 * w.columns + c) * 16 + r % 16; };
       for (int64_t c = 0; c < w.columns; ++c) {
         double& to = rows[static_cast<size_t>(r)][static_cast<size_t>(c)];
         switch (w.type) {
           case WeightType::kFloat32:
-            to = static_cast<double>(reinterpret_cast<const float*>(bytes)[c]);
+            to = static_cast<double>(static_cast<const float*>(w.data)[float_at(c)]);
             break;
           case WeightType::kBFloat16:
             to = static_cast<double>(std::bit_cast<float>(
-                static_cast<uint32_t>(reinterpret_cast<const uint16_t*>(bytes)[c]) << 16));
+                static_cast<uint32_t>(static_cast<const uint16_t*>(w.data)[float_at(c)]) << 16));
             break;
           case WeightType::kInt8:
             to = static_cast<double>(scales[c / 64]) * static_cast<int8_t>(bytes[c]);
