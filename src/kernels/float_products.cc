@@ -47,10 +47,9 @@ constexpr size_t kStep = 256;
 #endif
 constexpr size_t kColumns = kPanels * kPanel;
 constexpr size_t kHalf = (kPanels + 1) / 2;
-// Columns of y that are computed for all of x, a block of rows after the other: W's part of them
-// and of a block stays in an L2 cache, 256 and 192 KiB where caches have 1 MiB and more, as they
-// do with AVX-512, 128 and 192 of 512 elsewhere.
-constexpr size_t kPiece = kPanels == 4 ? 128 : 64;
+// Columns of y that are computed for all of x, a block of its rows after the other: a part of W and
+// one of a block stay in an L2 cache, 128 and 192 KiB of 512 and more.
+constexpr size_t kPiece = 64;
 constexpr size_t kBlock = 96;
 // How many panels a few rows of x meet side by side, at most: enough for the latency of sums, and
 // few enough streams for the memory.
@@ -196,9 +195,9 @@ void DownRows(const Problem& p, Place at, size_t rows, Panels<float> w, Panels<T
   const size_t panels = tiles >= kPanels ? 1 : tiles > 1 ? kHalf : kPanels;  // panels for a tile
   const size_t fetching = next.data == nullptr ? 0 : kPanels / panels * parts;
   for (size_t tile = 0; tile < tiles; ++tile) {
-    // What is left beyond whole tiles goes half and half: a tile of one or two rows would wait for
-    // its sums.
-    const size_t count = rows <= kRows ? rows : rows < 2 * kRows ? (rows + 1) / 2 : kRows;
+    // Evenly: a tile of one or two rows would wait for its sums.
+    const size_t left = tiles - tile;
+    const size_t count = (rows + left - 1) / left;
     if (tile + fetching >= tiles) {
       const size_t share = tile + fetching - tiles;
       const char* from = next.Skip(share / parts * panels).bytes() +
