@@ -9,7 +9,7 @@
 
 #include "bench/machine.h"
 #include "formats/config.h"
-#include "kernels/products.h"
+#include "kernels/weights.h"
 #include "report/progress.h"
 
 namespace cosformer::bench {

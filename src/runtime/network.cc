@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "kernels/parallel.h"
+#include "kernels/products.h"
 #include "runtime/attend.h"
 
 namespace cosformer::runtime {
@@ -174,12 +175,13 @@ void Network::AddPositions(int64_t position, int64_t length, float* rows) const 
 void Network::Embed(std::span<const int32_t> tokens, int64_t position, float* rows) const {
   const bool scaled = config_.positions.kind == PositionKind::kSinusoidal;
   const auto scale = static_cast<float>(std::sqrt(static_cast<double>(config_.width)));
-  for (size_t t = 0; t < tokens.size(); ++t) {
-    float* row = rows + static_cast<int64_t>(t) * config_.width;
-    ReadWeights(parameters_.tokens, tokens[t], row);
+  const auto count = static_cast<int64_t>(tokens.size());
+  ParallelFor(count, count >= kRowsForThreads ? threads_ : 1, [&](int64_t t) {
+    float* row = rows + t * config_.width;
+    ReadWeights(parameters_.tokens, tokens[static_cast<size_t>(t)], row);
     for (int64_t c = 0; scaled && c < config_.width; ++c) row[c] *= scale;
-  }
-  AddPositions(position, static_cast<int64_t>(tokens.size()), rows);
+  });
+  AddPositions(position, count, rows);
 }
 
 // From the embedded rows in work.x to their normalised result in the same place. attend(layer) goes

@@ -13,7 +13,7 @@
 #include "formats/config.h"
 #include "formats/feature_systems.h"
 #include "formats/safetensors.h"
-#include "kernels/products.h"
+#include "kernels/weights.h"
 
 namespace cosformer::runtime {
 

@@ -6,50 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <span>
 
+#include "matrix.h"
 #include "support.h"
 
 namespace cosformer::testing {
 namespace {
-
-constexpr WeightType kTypes[] = {WeightType::kFloat32, WeightType::kBFloat16, WeightType::kInt8,
-                                 WeightType::kInt4};
-
-// A matrix that is written by WriteWeights() over NaN. The bytes after the last panel or row are
-// not there.
-class Matrix {
- public:
-  Matrix(WeightType type, int64_t rows, int64_t columns, std::vector<float> from)
-      : view_{type, rows, columns, nullptr, nullptr},
-        data_((static_cast<size_t>(view_.data_bytes()) + 7) / 8, ~uint64_t{0}),
-        scales_(static_cast<size_t>(rows * WeightRowScales(type, columns)), kNaN) {
-    view_.data = data_.data();
-    view_.scales = scales_.data();
-    for (int64_t row = 0; row < rows; ++row) {
-      WriteWeights(view_, row, from.data() + row * columns, data_.data(), scales_.data());
-    }
-  }
-  Matrix(WeightType type, int64_t rows, int64_t columns, uint64_t seed)
-      : Matrix(type, rows, columns, Normal(rows * columns, seed)) {}
-
-  const Weights& view() const { return view_; }
-  std::vector<float> Row(int64_t row) const {
-    std::vector<float> numbers(static_cast<size_t>(view_.columns));
-    ReadWeights(view_, row, numbers.data());
-    return numbers;
-  }
-
-  std::span<const std::byte> data() const {
-    return std::as_bytes(std::span(data_)).first(static_cast<size_t>(view_.data_bytes()));
-  }
-
- private:
-  Weights view_;
-  std::vector<uint64_t> data_;
-  std::vector<float> scales_;
-};
 
 // What rounding x to 16 bits may change in each of its numbers, where weights are integers: half a
 // step, which is a part's largest number / 32767. A little more for the rounding of that quotient.
@@ -312,90 +274,6 @@ TEST_P(Products, WithIntegersKeepTheScaleOfX) {
       // What is smaller than 1e-30 counts as 0.
       for (Expected& e : expected) e.tolerance += 1e-30 * 10 * static_cast<double>(columns);
       ASSERT_NO_FATAL_FAILURE(ExpectClose(y.values(), expected, "y")) << scale;
-    }
-  }
-}
-
-TEST_P(Products, ReadRowsOfEveryTypeAndWidth) {
-  for (const WeightType type : kTypes) {
-    for (const int64_t columns : Widths()) {
-      const std::vector<float> from = Normal(2 * columns, static_cast<uint64_t>(columns));
-      const Matrix matrix(type, 2, columns, from);
-      for (int64_t row = 0; row < 2; ++row) {
-        Buffer to(columns);
-        ReadWeights(matrix.view(), row, to.data());
-        const int64_t group = WeightGroup(type);
-        for (int64_t c = 0; c < columns; ++c) {
-          double most = 0;
-          for (int64_t i = c / group * group; i < std::min(columns, (c / group + 1) * group); ++i) {
-            most = std::max(
-                most, std::abs(static_cast<double>(from[static_cast<size_t>(row * columns + i)])));
-          }
-          // Half a step, and the roundings of scale and product.
-          const double bound = type == WeightType::kFloat32    ? 0
-                               : type == WeightType::kBFloat16 ? most * 0x1p-8
-                               : type == WeightType::kInt8     ? most * (0.5 / 127 + 3 * kUnit)
-                                                               : most * (0.5 / 7 + 3 * kUnit);
-          ASSERT_LE(std::abs(static_cast<double>(to[static_cast<size_t>(c)]) -
-                             static_cast<double>(from[static_cast<size_t>(row * columns + c)])),
-                    bound)
-              << "type " << static_cast<int>(type) << ", column " << c << " of " << columns;
-        }
-      }
-    }
-  }
-}
-
-// As files have them, in any cut, from memory that is not aligned, and back.
-TEST(WeightRows, ArePackedAndUnpackedInWholeOrInPart) {
-  for (const WeightType type : kTypes) {
-    for (const int64_t rows : {1, 15, 16, 17, 50}) {
-      for (const int64_t columns : {1, 7, 32, 70}) {
-        const Matrix matrix(type, rows, columns, static_cast<uint64_t>(rows + columns));
-        const Weights& w = matrix.view();
-        const auto bytes = static_cast<size_t>(rows * WeightRowBytes(type, columns));
-        std::vector<std::byte> file(bytes + 1);
-        std::byte* from = file.data() + 1;
-        UnpackWeights(w, 0, static_cast<int64_t>(bytes), from);
-        if (WeightGroup(type) == 1) {
-          for (int64_t row = 0; row < rows; ++row) {
-            for (int64_t c = 0; c < columns; ++c) {
-              const int64_t at = row * columns + c;
-              float number = 0;
-              if (type == WeightType::kFloat32) {
-                std::memcpy(&number, from + at * 4, 4);
-              } else {
-                std::memcpy(reinterpret_cast<char*>(&number) + 2, from + at * 2, 2);
-              }
-              ASSERT_EQ(number, matrix.Row(row)[static_cast<size_t>(c)]) << row << ", " << c;
-            }
-          }
-        }
-        std::vector<std::byte> data(matrix.data().size(), std::byte{0xff});
-        for (int64_t begin = 0; begin < rows; begin += kWeightPanel) {
-          PackWeights(w, begin, std::min(begin + kWeightPanel, rows), from, data.data());
-        }
-        ASSERT_TRUE(std::ranges::equal(data, matrix.data()))
-            << "type " << static_cast<int>(type) << ", " << rows << " x " << columns;
-        for (size_t begin = 0; begin < bytes; begin += 13) {
-          const size_t end = std::min(begin + 13, bytes);
-          std::vector<std::byte> part(end - begin);
-          UnpackWeights(w, static_cast<int64_t>(begin), static_cast<int64_t>(end), part.data());
-          ASSERT_TRUE(std::equal(part.begin(), part.end(), from + begin));
-        }
-      }
-    }
-  }
-}
-
-TEST(WeightRows, OfZerosAndOfTinyNumbersStayFinite) {
-  for (const WeightType type : kTypes) {
-    for (const float value : {0.0f, 1e-45f, -1e-38f, 3e38f}) {
-      const Matrix matrix(type, 1, 40, std::vector<float>(40, value));
-      for (const float read : matrix.Row(0)) {
-        ASSERT_TRUE(std::isfinite(read));
-        ASSERT_LE(std::abs(read), std::abs(value) * 1.01f);
-      }
     }
   }
 }
