@@ -1,15 +1,15 @@
 // Products with weights in float32 and bfloat16, compiled once an instruction set.
 //
-// W lies in panels of kPanel rows, the numbers of a column side by side: a number of x meets
-// a vector of them, so that a tile's sums need no adding up of lanes. A tile of many rows of x
-// takes kStep columns of kPanels panels at a time, which stay in the L1 cache while all of x passes
-// by: what has to come from further away is x alone, 2 to 4 bytes a cycle.
+// W lies in panels of 16 rows, the numbers of a column side by side: a number of x meets a vector
+// of them, so that sums need no adding up of lanes. Many rows of x meet kStep columns of kPanels
+// panels at a time, which stay in the L1 cache while all of x passes by: what has to come from
+// further away is x alone, 2 to 4 bytes a cycle.
 //
 // A dot product is summed in one order whatever the tile: numbers one after the other within a
 // step, steps one after the other, the bias first.
 
 #include <algorithm>
-#include <bit>
+#include <cassert>
 #include <type_traits>
 
 #include "kernels/product_parts.h"
@@ -28,35 +28,35 @@ namespace HWY_NAMESPACE {
 // Rows of W in a panel, and vectors in one of its columns.
 constexpr size_t kPanel = kWeightPanel;
 constexpr size_t kVectors = kPanel / kLanes;
-// A tile's rows of x and panels of W. With 32 registers 24 are sums and 5 operands, with 16 it is
-// 12 and 3. Of the shapes that fit, 6 x 4 vectors need the fewest instructions for a multiply-add,
-// 34 for 24; 12 x 2 need 38, which shows where another hyperthread shares the core's front end.
+// A tile's rows of x and panels of W. Of 32 registers 24 are sums and 5 operands, of 16 it is 12
+// and
+// 3. Among the shapes that fit, 6 x 4 vectors need the fewest instructions for a multiply-add, 34
+// for 24; 12 x 2 need 38, which shows where another hyperthread shares the core's front end.
 // Columns in a step: its part of the panels takes 32 KiB of 48 with AVX-512, 16 of 32 with AVX2.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-constexpr size_t kRows = 6;
+constexpr size_t kRegisters = 32;
 constexpr size_t kPanels = 4;
 constexpr size_t kStep = 128;
-#elif HWY_ARCH_ARM_A64
-constexpr size_t kRows = 6;
-constexpr size_t kPanels = 1;
-constexpr size_t kStep = 256;
 #else
-constexpr size_t kRows = kVectors <= 2 ? 6 : 3;
+constexpr size_t kRegisters = HWY_ARCH_ARM_A64 ? 32 : 16;
 constexpr size_t kPanels = 1;
 constexpr size_t kStep = 256;
 #endif
+constexpr size_t kRows = kPanels * kVectors * 7 < kRegisters ? 6 : 2;
 constexpr size_t kColumns = kPanels * kPanel;
 constexpr size_t kHalf = (kPanels + 1) / 2;
 // Columns of y that are computed for all of x, a block of its rows after the other: a part of W and
-// one of a block stay in an L2 cache, 128 and 192 KiB of 512 and more.
+// one of a block stay in an L2 cache, 128 and 192 KiB of 512 and more. More columns at a time gain
+// nothing, and threads wait longer for each other.
 constexpr size_t kPiece = 64;
 constexpr size_t kBlock = 96;
 // How many panels a few rows of x meet side by side, at most: enough for the latency of sums, and
-// few enough streams for the memory.
+// few enough streams for the memory. Columns further on that are fetched meanwhile, 64 KiB.
 constexpr size_t kStreams = 4;
+constexpr size_t kAhead = 256;
 constexpr size_t kLine = 64;  // of a cache
 constexpr int kToL2 = 2;  // __builtin_prefetch's word for it: what is next would not fit into L1
-static_assert(kPanel % kLanes == 0 && kDepth % kStep == 0);
+static_assert(kPanel % kLanes == 0 && kDepth % kStep == 0 && kAhead % kStep == 0);
 static_assert(kPiece % kColumns == 0 && kBlock % kRows == 0);
 
 HWY_INLINE VF LoadWeights(const float* from) { return hn::LoadU(DF(), from); }
@@ -158,17 +158,24 @@ HWY_INLINE void ForSteps(size_t begin, size_t end, const Body& body) {
   for (size_t k = begin; k < end; k += kStep) body(k, std::min(kStep, end - k));
 }
 
-// kM rows of x: W is read once, from its first byte to its last, kP panels side by side while the
-// next are fetched.
+// kM rows of x: W is read once, from its first byte to its last, kP panels side by side.
 template <size_t kM, size_t kP, class T>
-void Few(const Problem& p, size_t begin, size_t end) {
-  const auto multiply = [&](size_t column, auto panels) {
+void Few(const Problem& p, size_t begin, size_t end, size_t last) {
+  const auto columns = static_cast<size_t>(p.weights.columns);
+  const auto multiply = [&](size_t column, auto panels) HWY_ATTR {
     const size_t count = std::min(panels * kPanel, end - column);
-    ForSteps(0, static_cast<size_t>(p.weights.columns), [&](size_t k, size_t depth) {
+    const size_t next = column + panels * kPanel;
+    ForSteps(0, columns, [&](size_t k, size_t depth) HWY_ATTR {
       const auto w = Panels<T>::At(p.weights, column, k);
+      auto later = w;  // nothing: it is there already
+      if (k + kAhead < columns) {
+        later = Panels<T>::At(p.weights, column, k + kAhead);
+      } else if (next < last) {
+        later = Panels<T>::At(p.weights, next, std::min(k, k + kAhead - columns));
+      }
       Tile<kM, panels>(p, {0, column, count, k, depth}, w,
-                       Fetch<panels, kTwoColumns<T> / kLine>{w.Skip(panels).bytes(),
-                                                             w.apart * sizeof(T), kTwoColumns<T>});
+                       Fetch<panels, kTwoColumns<T> / kLine>{later.bytes(), later.apart * sizeof(T),
+                                                             kTwoColumns<T>});
     });
   };
   size_t column = begin;
@@ -198,7 +205,7 @@ void DownRows(const Problem& p, Place at, size_t rows, Panels<float> w, Panels<T
     // Evenly: a tile of one or two rows would wait for its sums.
     const size_t left = tiles - tile;
     const size_t count = (rows + left - 1) / left;
-    if (tile + fetching >= tiles) {
+    if (kP == kPanels && tile + fetching >= tiles) {
       const size_t share = tile + fetching - tiles;
       const char* from = next.Skip(share / parts * panels).bytes() +
                          share % parts * (kStep / 2) * (kTwoColumns<T> / parts);
@@ -220,7 +227,7 @@ void DownRows(const Problem& p, Place at, size_t rows, Panels<float> w, Panels<T
   }
 }
 
-// Writes `depth` columns of kPanels panels as [kPanels][kStep][kPanel].
+// Writes `depth` columns of so many panels as [panels][kStep][kPanel].
 HWY_INLINE void Decode(Panels<uint16_t> from, size_t panels, size_t depth, float* HWY_RESTRICT to) {
   for (size_t q = 0; q < panels; ++q) {
     for (size_t i = 0; i < depth * kPanel; i += kLanes) {
@@ -237,6 +244,7 @@ void Many(const Problem& p, size_t begin, size_t end, size_t last) {
   constexpr bool kDecodes = !std::is_same_v<T, float>;
   HWY_ALIGN float decoded[kDecodes ? kPiece * kDepth : 1];
   const auto columns = static_cast<size_t>(p.weights.columns);
+  assert(end - begin <= kPiece);
   const bool again = p.rows > kBlock;
   const size_t part_size = again ? kDepth : columns;
   for (size_t part = 0; part < columns; part += part_size) {
@@ -246,7 +254,7 @@ void Many(const Problem& p, size_t begin, size_t end, size_t last) {
       size_t step = 0;  // of those in `decoded`
       for (size_t column = begin; column < end; column += kColumns) {
         const size_t count = std::min(kColumns, end - column);
-        ForSteps(part, part_end, [&](size_t k, size_t depth) {
+        ForSteps(part, part_end, [&](size_t k, size_t depth) HWY_ATTR {
           const auto from = Panels<T>::At(p.weights, column, k);
           Panels<float> w;
           if constexpr (kDecodes) {
@@ -284,24 +292,29 @@ void Many(const Problem& p, size_t begin, size_t end, size_t last) {
   }
 }
 
+// Panels that kM rows of x meet side by side. One row takes weights from memory as it meets them,
+// more of them from registers.
+template <size_t kM>
+constexpr size_t PanelsFor() {
+  size_t panels = kStreams;
+  while (kM > 1 && panels > 1 && (kM + 1) * panels * kVectors >= kRegisters) panels /= 2;
+  return panels;
+}
+
 // kM or more rows of x.
 template <size_t kM, class T>
 void Range(const Problem& p, size_t begin, size_t end, size_t last) {
   if constexpr (kM > kRows) {
-    for (size_t n = begin; n < end; n += kPiece) {
-      Many<T>(p, n, std::min(n + kPiece, end), last);
-    }
+    Many<T>(p, begin, end, last);
   } else if (p.rows == kM) {
-    constexpr size_t kFit = kRows * kPanels / kM;
-    Few<kM, std::bit_floor(std::min(std::max<size_t>(kFit, 1), kStreams)), T>(p, begin, end);
+    Few<kM, PanelsFor<kM>(), T>(p, begin, end, last);
   } else {
     Range<kM + 1, T>(p, begin, end, last);
   }
 }
 
-// One block of x gains nothing from more columns: small pieces, so that no thread waits long for
-// another. Few rows read W as one long stream.
-size_t FloatPieceHere(size_t rows) { return rows <= kRows ? 256 : rows <= kBlock ? 64 : kPiece; }
+// Few rows read W as a long stream.
+size_t FloatPieceHere(size_t rows) { return rows <= kRows ? 4 * kPiece : kPiece; }
 
 void MultiplyFloatRange(const Problem& p, size_t begin, size_t end, size_t last) {
   p.weights.type == WeightType::kFloat32 ? Range<1, float>(p, begin, end, last)

@@ -8,7 +8,8 @@
 
 namespace cosformer {
 
-// Rows of x are laid out in parts of so many numbers, and rounded in them.
+// Rows are multiplied in parts of so many numbers, where several blocks of x meet them; rows of x
+// are rounded in such parts.
 inline constexpr size_t kDepth = 512;
 
 struct Problem {

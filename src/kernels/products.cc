@@ -1,4 +1,4 @@
-// What products of every type share: threads, and rows of x laid out for them.
+// What products of every type share: threads.
 
 #include "kernels/products.h"
 
@@ -16,11 +16,12 @@
 namespace cosformer {
 namespace {
 
-// Rows from which laying them out is shared among threads, and that are laid out at a time.
+// Rows from which rounding them is shared among threads; and rows at a time, whose rounded numbers
+// stay in the caches as x itself does.
 constexpr size_t kRowsForThreads = 32;
 constexpr size_t kRowsAtOnce = 512;
 
-// Where a thread that multiplies has its rows in parts, from one product to the next.
+// Where a thread that multiplies has its rounded rows, from one product to the next.
 template <class T>
 class Room {
  public:

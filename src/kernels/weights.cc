@@ -115,10 +115,10 @@ void PackWeights(const Weights& weights, int64_t begin, int64_t end, const void*
   WithFloats(weights, data, [&]<class T>(T* to) {
     // Of each row a cache line at a time.
     constexpr int64_t kLine = 64 / sizeof(T);
-    T lines[kWeightPanel][kLine] = {};
+    T lines[kWeightPanel][kLine];
     for (int64_t first = begin; first < end; first += kWeightPanel) {
       const int64_t rows = std::min(kWeightPanel, end - first);
-      std::fill_n(lines[0], kWeightPanel * kLine, T{0});
+      std::memset(lines, 0, sizeof(lines));
       for (int64_t k = 0; k < weights.columns; k += kLine) {
         const int64_t count = std::min(kLine, weights.columns - k);
         for (int64_t row = 0; row < rows; ++row) {
@@ -143,15 +143,18 @@ void UnpackWeights(const Weights& weights, int64_t begin, int64_t end, void* to)
   }
   WithFloats(weights, weights.data, [&]<class T>(const T* from) {
     constexpr int64_t kSize = sizeof(T);
+    const int64_t row_bytes = weights.columns * kSize;
     while (begin < end) {
-      const int64_t number = begin / kSize;
-      const T* at =
-          from + FloatWeightAt(weights, number / weights.columns, number % weights.columns);
-      const int64_t count = std::min(end, (number + 1) * kSize) - begin;
-      std::memcpy(out, reinterpret_cast<const char*>(at) + begin % kSize,
-                  static_cast<size_t>(count));
-      begin += count;
-      out += count;
+      // The rest of a row.
+      const int64_t row = begin / row_bytes, row_end = std::min(end, (row + 1) * row_bytes);
+      const T* at = from + FloatWeightAt(weights, row, begin % row_bytes / kSize);
+      while (begin < row_end) {
+        const int64_t skip = begin % kSize, count = std::min(kSize - skip, row_end - begin);
+        std::memcpy(out, reinterpret_cast<const char*>(at) + skip, static_cast<size_t>(count));
+        at += kWeightPanel;
+        begin += count;
+        out += count;
+      }
     }
   });
 }

@@ -59,10 +59,10 @@ struct Weights {
     const int64_t panels = (rows + kWeightPanel - 1) / kWeightPanel;
     return (WeightGroup(type) > 1 ? rows : panels * kWeightPanel) * WeightRowBytes(type, columns);
   }
-  // Of the matrix in a file, scales included.
+  // Of the matrix in memory, scales included.
   int64_t bytes() const {
-    return rows * (WeightRowBytes(type, columns) +
-                   WeightRowScales(type, columns) * static_cast<int64_t>(sizeof(float)));
+    return data_bytes() +
+           rows * WeightRowScales(type, columns) * static_cast<int64_t>(sizeof(float));
   }
 };
 

@@ -250,7 +250,6 @@ void Network::RunPass(std::span<const Turn> turns, int64_t rows, Work& work, flo
   int64_t begin = 0;
   for (const Turn& turn : turns) {
     const auto length = static_cast<int64_t>(turn.tokens.size());
-    Embed(turn.tokens, turn.state->position, work.x.data() + begin * config_.width);
     if (rotary) {
       tables.emplace_back(length, config_.head_dim, config_.positions.rotary_base,
                           turn.state->position, nullptr, 1);
@@ -258,9 +257,13 @@ void Network::RunPass(std::span<const Turn> turns, int64_t rows, Work& work, flo
     begins.push_back(begin);
     begin += length;
   }
+  const auto count = static_cast<int64_t>(turns.size());
+  ParallelFor(count, count >= kRowsForThreads ? threads_ : 1, [&](int64_t i) {
+    const auto s = static_cast<size_t>(i);
+    Embed(turns[s].tokens, turns[s].state->position, work.x.data() + begins[s] * config_.width);
+  });
   const int64_t row_in = (config_.heads + 2 * config_.kv_heads) * config_.head_dim;
   const int64_t row_out = config_.heads * config_.head_dim;
-  const auto count = static_cast<int64_t>(turns.size());
   RunLayers(work, rows, [&](size_t layer) {
     const auto attend = [&](int64_t i, int threads) {
       const auto s = static_cast<size_t>(i);

@@ -88,8 +88,8 @@ bool AllFinite(const std::byte* data, size_t bytes, TensorType type) {
   }
 }
 
-// Copies a matrix to where it was given its place, on all threads, and tells whether all of its
-// numbers are finite: of the copy, since the file need not be aligned.
+// Copies a matrix to its place, on all threads, and tells whether all of its numbers are finite: of
+// the copy, since the file need not be aligned.
 bool CopyFinite(const TensorEntry& from, const Weights& w) {
   constexpr int64_t kRows = 4 * kWeightPanel;
   const int64_t row_bytes = WeightRowBytes(w.type, w.columns);

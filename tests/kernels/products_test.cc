@@ -70,7 +70,7 @@ TEST_P(Products, EqualTheirDefinitionAtEverySizeAndType) {
     const int64_t rows = draw(0, 9) == 0 ? draw(41, 210) : draw(1, deep ? 15 : 40);
     const int64_t outputs = draw(1, deep ? 21 : 150);
     int64_t columns = deep ? draw(500, 1700) : draw(1, 150);
-    if (draw(0, 1) == 0) columns = (columns + 15) / 16 * 16;  // whole cache lines go another way
+    if (draw(0, 1) == 0) columns = (columns + 15) / 16 * 16;
     const Matrix matrix(type, outputs, columns, static_cast<uint64_t>(round));
     const std::vector<float> x = Normal(rows * columns, 1000 + static_cast<uint64_t>(round));
     const std::vector<float> bias = draw(0, 1) == 0 ? std::vector<float>() : Normal(outputs, 7);
@@ -120,8 +120,7 @@ TEST_P(Products, AreTheSameToTheBitForAnyRowsAndThreadsWithoutABias) {
   ExpectTheSameBitsForAnyRowsAndThreads(1100, false);
 }
 
-// Such rows are not copied.
-TEST_P(Products, AreTheSameToTheBitWhereRowsAreOfOnePart) {
+TEST_P(Products, AreTheSameToTheBitInWholeSteps) {
   ExpectTheSameBitsForAnyRowsAndThreads(512, true);
 }
 
@@ -129,8 +128,8 @@ TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
   const int64_t outputs = 10, y_stride = 13;
   for (int i = 0; i < 16; ++i) {
     const WeightType type = kTypes[i % 4];
-    const int64_t x_stride = i % 8 < 4 ? 60 : 512;  // the latter is not copied
-    const int64_t columns = i < 8 ? 33 : 48;        // whole cache lines
+    const int64_t x_stride = i % 8 < 4 ? 60 : 512;
+    const int64_t columns = i < 8 ? 33 : 48;
     const Matrix matrix(type, outputs, columns, 1);
     for (const int64_t rows : {1, 2, 3, 9, 100}) {
       std::vector<float> x = Normal(rows * columns, 2);

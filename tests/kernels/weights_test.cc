@@ -69,12 +69,14 @@ TEST(Weights, ArePackedAndUnpackedInWholeOrInPart) {
             }
           }
         }
-        std::vector<std::byte> data(matrix.data().size(), std::byte{0xff});
-        for (int64_t begin = 0; begin < rows; begin += kWeightPanel) {
-          PackWeights(w, begin, std::min(begin + kWeightPanel, rows), from, data.data());
+        for (const int64_t at_once : {kWeightPanel, 2 * kWeightPanel, 4 * kWeightPanel}) {
+          std::vector<std::byte> data(matrix.data().size(), std::byte{0xff});
+          for (int64_t begin = 0; begin < rows; begin += at_once) {
+            PackWeights(w, begin, std::min(begin + at_once, rows), from, data.data());
+          }
+          ASSERT_TRUE(std::ranges::equal(data, matrix.data()))
+              << "type " << static_cast<int>(type) << ", " << rows << " x " << columns;
         }
-        ASSERT_TRUE(std::ranges::equal(data, matrix.data()))
-            << "type " << static_cast<int>(type) << ", " << rows << " x " << columns;
         for (size_t begin = 0; begin < bytes; begin += 13) {
           const size_t end = std::min(begin + 13, bytes);
           std::vector<std::byte> part(end - begin);
@@ -84,6 +86,27 @@ TEST(Weights, ArePackedAndUnpackedInWholeOrInPart) {
       }
     }
   }
+}
+
+TEST(Weights, HaveZerosInTheirLastPanelWhereThereAreNoRows) {
+  for (const WeightType type : {WeightType::kFloat32, WeightType::kBFloat16}) {
+    const int64_t rows = 19, columns = 5;
+    const Matrix matrix(type, rows, columns, 1);
+    const size_t size = type == WeightType::kFloat32 ? 4 : 2;
+    for (int64_t row = rows; row < 2 * kWeightPanel; ++row) {
+      for (int64_t k = 0; k < columns; ++k) {
+        const auto at = static_cast<size_t>(FloatWeightAt(matrix.view(), row, k)) * size;
+        for (size_t i = 0; i < size; ++i) EXPECT_EQ(matrix.data()[at + i], std::byte{0});
+      }
+    }
+  }
+}
+
+TEST(Weights, InBFloat16AreRoundedToTheNearestAndTiesToEven) {
+  const std::vector<float> from = {1.0f, 0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, -0x1.01p0f};
+  const std::vector<float> expected = {1.0f, 1.0f, 0x1.04p0f, 0x1.02p0f, -1.0f};
+  const Matrix matrix(WeightType::kBFloat16, 1, 5, from);
+  EXPECT_EQ(matrix.Row(0), expected);
 }
 
 TEST(Weights, OfZerosAndOfTinyNumbersStayFinite) {
