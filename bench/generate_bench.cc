@@ -121,13 +121,21 @@ struct Timing {
 
 Timing Time(double seconds, int threads, std::span<const Bytes> weights,
             const std::function<void()>& call) {
-  // Short calls go several at a time, so that most of them find the caches as they leave them.
+  // Short calls go several at a time, so that most of them find the caches as they leave them. Of
+  // long ones there may be one: more samples around it, since a moment is not like the next.
   constexpr double kAtATime = 0.05;
+  constexpr int kAround = 4;
   std::vector<double> times, peaks, reads;
+  const auto sample = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      peaks.push_back(SampleMultiplyAdds(threads));
+      reads.push_back(SampleReads(weights, threads));
+    }
+  };
+  sample(kAround);
   const auto start = Clock::now();
   do {
-    peaks.push_back(SampleMultiplyAdds(threads));
-    reads.push_back(SampleReads(weights, threads));
+    sample(1);
     const auto group = Clock::now();
     do {
       const auto begin = Clock::now();
@@ -135,6 +143,7 @@ Timing Time(double seconds, int threads, std::span<const Bytes> weights,
       times.push_back(SecondsSince(begin));
     } while (SecondsSince(group) < kAtATime);
   } while (SecondsSince(start) < seconds);
+  sample(kAround);
   return {Median(times), Median(peaks), Median(reads)};
 }
 
