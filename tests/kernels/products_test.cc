@@ -88,7 +88,7 @@ void ExpectTheSameBitsForAnyRowsAndThreads(int64_t columns, bool with_bias) {
   for (const WeightType type : kTypes) {
     // Work for several threads even with one row, rows that threads lay out together, and more of
     // them than are in a block.
-    const int64_t rows = 101, outputs = kSanitized ? 200 : 619;
+    const int64_t rows = 101, outputs = kSanitized ? 70 : 619;
     const Matrix matrix(type, outputs, columns, 3);
     const std::vector<float> x = Normal(rows * columns, 4);
     const std::vector<float> some = Normal(outputs, 5);
