@@ -59,6 +59,9 @@ constexpr int kToL2 = 2;  // __builtin_prefetch's word for it: what is next woul
 static_assert(kPanel % kLanes == 0 && kDepth % kStep == 0 && kAhead % kStep == 0);
 static_assert(kPiece % kColumns == 0 && kBlock % kRows == 0);
 
+// Stands for a bias where there is none.
+constexpr float kNothing[kPanel * 4] = {};
+
 HWY_INLINE VF LoadWeights(const float* from) { return hn::LoadU(DF(), from); }
 
 HWY_INLINE VF LoadWeights(const uint16_t* from) {
@@ -67,9 +70,9 @@ HWY_INLINE VF LoadWeights(const uint16_t* from) {
   return hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, from))));
 }
 
-// Bytes of two columns of a panel, which are computed together.
+// Pieces of a panel's step that are fetched side by side: of each a line for every two columns.
 template <class T>
-constexpr size_t kTwoColumns = 2 * kPanel * sizeof(T);
+constexpr size_t kPieces = 2 * kPanel * sizeof(T) / kLine;
 
 // Some panels from one column on: number i of panel q is at data + q * apart + i * kPanel.
 template <class T>
@@ -83,23 +86,25 @@ struct Panels {
     return {static_cast<const T*>(w.data) + at, static_cast<size_t>(w.columns) * kPanel};
   }
   Panels Skip(size_t panels) const { return {data + panels * apart, apart}; }
-  const char* bytes() const { return reinterpret_cast<const char*>(data); }
+  // Piece f of what is fetched of a step; see Fetch.
+  const char* Piece(size_t f) const {
+    return reinterpret_cast<const char*>(Skip(f / kPieces<T>).data) +
+           f % kPieces<T> * (kStep / 2) * kLine;
+  }
 };
 
-// What is fetched while a tile is computed, two columns at a time: kF panels, of each kL lines.
-// Evenly, since a core waits for no more than a dozen lines at once.
+// What is fetched while a tile is computed, evenly, since a core waits for no more than a dozen
+// lines at once: from each of kF places kL lines for every two columns.
 template <size_t kF, size_t kL>
 struct Fetch {
-  const char* from = nullptr;
-  size_t apart = 0;  // bytes from panel to panel
-  size_t step = 0;   // bytes that two columns go on
+  const char* from[kF == 0 ? 1 : kF] = {};
 
   HWY_INLINE void Next() {
     Each<kF>([&](auto f) TILE_ATTR {
-      Each<kL>([&](auto line)
-                   TILE_ATTR { __builtin_prefetch(from + f * apart + line * kLine, 0, kToL2); });
+      Each<kL>(
+          [&](auto line) TILE_ATTR { __builtin_prefetch(from[f] + line * kLine, 0, kToL2); });
+      from[f] += kL * kLine;
     });
-    from += step;
   }
 };
 
@@ -134,22 +139,31 @@ HWY_NOINLINE void Tile(const Problem& p, const Place& at, Panels<T> w, Fetched f
   }
   if (k < at.depth) add(k);
 
-  Each<kM>([&](auto m) TILE_ATTR {
-    float* to = p.y + (at.row + m) * p.y_stride + at.column;
-    const float* before = at.begin > 0 ? to : p.bias != nullptr ? p.bias + at.column : nullptr;
-    Each<kN>([&](auto n) TILE_ATTR {
-      constexpr size_t c = n * kLanes;
-      const auto store = [&](auto some) TILE_ATTR {
-        StoreSome(before != nullptr ? hn::Add(LoadSome(before + c, some), sum[m][n]) : sum[m][n],
-                  to + c, some);
-      };
-      if (c + kLanes <= at.count) {
-        store(Whole());
-      } else if (c < at.count) {
-        store(Part{at.count - c});
-      }
+  // What there is before: the steps so far, the bias, or nothing.
+  float* HWY_RESTRICT y = p.y + at.row * p.y_stride + at.column;
+  const size_t y_stride = p.y_stride;
+  const bool first = at.begin == 0;
+  const float* before = !first ? y : p.bias != nullptr ? p.bias + at.column : kNothing;
+  const size_t before_stride = first ? 0 : y_stride;
+  if (at.count == kN * kLanes) {
+    Each<kM>([&](auto m) TILE_ATTR {
+      Each<kN>([&](auto n) TILE_ATTR {
+        constexpr size_t c = n * kLanes;
+        const VF old = hn::LoadU(DF(), before + m * before_stride + c);
+        hn::StoreU(hn::Add(old, sum[m][n]), DF(), y + m * y_stride + c);
+      });
     });
+    return;
+  }
+  HWY_ALIGN float all[kM][kN * kLanes];
+  Each<kM>([&](auto m) TILE_ATTR {
+    Each<kN>([&](auto n) TILE_ATTR { hn::Store(sum[m][n], DF(), all[m] + n * kLanes); });
   });
+  for (size_t m = 0; m < kM; ++m) {
+    for (size_t c = 0; c < at.count; ++c) {
+      y[m * y_stride + c] = before[m * before_stride + c] + all[m][c];
+    }
+  }
 }
 
 // Calls body(k, depth) for the steps from `begin` to `end` - 1.
@@ -173,9 +187,9 @@ void Few(const Problem& p, size_t begin, size_t end, size_t last) {
       } else if (next < last) {
         later = Panels<T>::At(p.weights, next, std::min(k, k + kAhead - columns));
       }
-      Tile<kM, panels>(p, {0, column, count, k, depth}, w,
-                       Fetch<panels, kTwoColumns<T> / kLine>{later.bytes(), later.apart * sizeof(T),
-                                                             kTwoColumns<T>});
+      Fetch<panels, kPieces<T>> fetch;
+      Each<panels>([&](auto q) TILE_ATTR { fetch.from[q] = later.Skip(q).Piece(0); });
+      Tile<kM, panels>(p, {0, column, count, k, depth}, w, fetch);
     });
   };
   size_t column = begin;
@@ -192,36 +206,36 @@ void TileOf(size_t rows, const Problem& p, const Place& at, Panels<float> w, Fet
   if constexpr (kM > 1) TileOf<kP, kM - 1>(rows, p, at, w, fetch);
 }
 
-// The tiles of `rows` rows of x from at.row on. The last of them share out among them what comes
-// next, kPanels panels of it, where `next` is not empty: the first still wait for their own.
+// The tiles of `rows` rows of x from at.row on. They share out among them what comes next, kPanels
+// panels of it, where `next` is not empty.
 template <size_t kP, class T>
 void DownRows(const Problem& p, Place at, size_t rows, Panels<float> w, Panels<T> next) {
-  constexpr size_t kLines = kTwoColumns<T> / kLine;
+  constexpr size_t kAll = kP * kPieces<T>;
   const size_t tiles = (rows + kRows - 1) / kRows;
-  const size_t parts = std::max<size_t>(tiles / kPanels, 1);                 // tiles for a panel
-  const size_t panels = tiles >= kPanels ? 1 : tiles > 1 ? kHalf : kPanels;  // panels for a tile
-  const size_t fetching = next.data == nullptr ? 0 : kPanels / panels * parts;
+  const size_t pieces = next.data == nullptr ? 0 : kAll;
+  size_t piece = 0;
   for (size_t tile = 0; tile < tiles; ++tile) {
     // Evenly: a tile of one or two rows would wait for its sums.
     const size_t left = tiles - tile;
     const size_t count = (rows + left - 1) / left;
-    if (kP == kPanels && tile + fetching >= tiles) {
-      const size_t share = tile + fetching - tiles;
-      const char* from = next.Skip(share / parts * panels).bytes() +
-                         share % parts * (kStep / 2) * (kTwoColumns<T> / parts);
-      const size_t apart = next.apart * sizeof(T), step = kTwoColumns<T> / parts;
-      if (parts > 1) {
-        TileOf<kP>(count, p, at, w, Fetch<1, 1>{from, apart, step});
-      } else if (panels == 1) {
-        TileOf<kP>(count, p, at, w, Fetch<1, kLines>{from, apart, step});
-      } else if (panels == kHalf) {
-        TileOf<kP>(count, p, at, w, Fetch<kHalf, kLines>{from, apart, step});
-      } else {
-        TileOf<kP>(count, p, at, w, Fetch<kPanels, kLines>{from, apart, step});
-      }
-    } else {
+    const size_t fetched = (pieces - piece + left - 1) / left;
+    const auto with = [&](auto most) {
+      Fetch<most, 1> fetch;
+      for (size_t f = 0; f < most; ++f) fetch.from[f] = next.Piece(std::min(piece + f, kAll - 1));
+      TileOf<kP>(count, p, at, w, fetch);
+    };
+    if (fetched == 0) {
       TileOf<kP>(count, p, at, w, NoFetch());
+    } else if (fetched == 1) {
+      with(std::integral_constant<size_t, 1>());
+    } else if (fetched == 2) {
+      with(std::integral_constant<size_t, 2>());
+    } else if (fetched <= 4) {
+      with(std::integral_constant<size_t, 4>());
+    } else {
+      with(std::integral_constant<size_t, 8>());
     }
+    piece += fetched;
     at.row += count;
     rows -= count;
   }

@@ -48,34 +48,46 @@ size_t PartsOf(const Problem& p) {
 // What a thread begins with. Cores are not alike, nor are they alone: who is done takes pieces of
 // what others have left.
 struct alignas(64) Share {
-  std::atomic<size_t> next = 0;
-  size_t end = 0;
+  std::atomic<size_t> next = 0;  // piece
+  size_t begin = 0, end = 0;     // columns of y
 };
 
-// How the columns of y are shared out: pieces that a thread takes one after the other, and what
-// their beginnings are multiples of, so that no row of W is read twice.
+// How y is shared out: pieces of its columns that a thread takes one after the other, and what
+// their beginnings are multiples of, so that no row of W is read twice. The last piece of a share
+// is taken in `parts`, so that nobody waits for long for who began it last.
 struct Pieces {
   size_t columns;
   size_t piece;
   size_t unit;
+  size_t parts;
 };
 
-// Calls begin(own, team) and then, until none is left, body(begin, end, last) with a piece on each
-// of `threads` threads. last: where the share ends that the piece is from.
+// Columns of y, and which part of them.
+struct Piece {
+  size_t begin, end;
+  size_t last;  // where the share ends that the piece is from
+  size_t part = 0, parts = 1;
+
+  // Of [0, n).
+  size_t PartBegin(size_t n) const { return n * part / parts; }
+  size_t PartEnd(size_t n) const { return n * (part + 1) / parts; }
+};
+
+// Calls begin(own, team) and then, until none is left, body(piece) on each of `threads` threads.
 template <class Begin, class Body>
 void OnThreads(Pieces all, int threads, const Begin& begin, const Body& body) {
   const auto team = static_cast<size_t>(threads);
   if (team == 1) {
     begin(0, 1);
     for (size_t n = 0; n < all.columns; n += all.piece) {
-      body(n, std::min(n + all.piece, all.columns), all.columns);
+      body(Piece{n, std::min(n + all.piece, all.columns), all.columns});
     }
     return;
   }
   const size_t units = (all.columns + all.unit - 1) / all.unit;
   std::vector<Share> shares(team);
   for (size_t t = 0; t < team; ++t) {
-    shares[t].next = units * t / team * all.unit;
+    shares[t].begin = units * t / team * all.unit;
     shares[t].end = std::min(units * (t + 1) / team * all.unit, all.columns);
   }
 #pragma omp parallel num_threads(threads)
@@ -84,10 +96,18 @@ void OnThreads(Pieces all, int threads, const Begin& begin, const Body& body) {
     begin(own, static_cast<size_t>(omp_get_num_threads()));
     for (size_t t = 0; t < team; ++t) {
       Share& share = shares[(own + t) % team];
+      if (share.begin == share.end) continue;
+      const size_t before_last = (share.end - share.begin - 1) / all.piece;
       while (true) {
-        const size_t n = share.next.fetch_add(all.piece, std::memory_order_relaxed);
-        if (n >= share.end) break;
-        body(n, std::min(n + all.piece, share.end), share.end);
+        const size_t i = share.next.fetch_add(1, std::memory_order_relaxed);
+        if (i >= before_last + all.parts) break;
+        const size_t n = share.begin + std::min(i, before_last) * all.piece;
+        Piece piece{n, std::min(n + all.piece, share.end), share.end};
+        if (i >= before_last) {
+          piece.part = i - before_last;
+          piece.parts = all.parts;
+        }
+        body(piece);
       }
     }
   }
@@ -100,16 +120,22 @@ void MultiplyWithIntegers(const Problem& p, int threads) {
   float* scales = scale_room.Of(PartsOf(p) * p.rows);
   const bool shared = p.rows >= kRowsForThreads;
   if (!shared) RoundRows(p, 0, p.rows, q, scales);
+  // Parts of columns.
+  constexpr size_t kUnit = 8;
   OnThreads(
-      {static_cast<size_t>(p.weights.rows), IntegerPanel(), 8}, threads,
+      {static_cast<size_t>(p.weights.rows), IntegerPanel(), kUnit, shared ? size_t{4} : size_t{1}},
+      threads,
       [&](size_t own, size_t team) {
         if (!shared) return;
         RoundRows(p, p.rows * own / team, p.rows * (own + 1) / team, q, scales);
         if (team == 1) return;  // a barrier would be that of whoever called
 #pragma omp barrier
       },
-      [&](size_t begin, size_t end, size_t last) {
-        MultiplyIntegers(p, {q, scales}, begin, end, last);
+      [&](const Piece& piece) {
+        const size_t units = (piece.end - piece.begin + kUnit - 1) / kUnit;
+        const size_t begin = piece.begin + piece.PartBegin(units) * kUnit;
+        const size_t end = std::min(piece.begin + piece.PartEnd(units) * kUnit, piece.end);
+        MultiplyIntegers(p, {q, scales}, begin, end, piece.last);
       });
 }
 
@@ -118,9 +144,18 @@ void MultiplyWithFloats(const Problem& p, int threads) {
   // Of several panels that a tile can have; of one where others would have to wait.
   constexpr size_t kTile = 64, kPanel = kWeightPanel;
   const size_t unit = columns >= kTile * static_cast<size_t>(threads) ? kTile : kPanel;
+  // Parts of rows, of a few tiles each.
+  const size_t parts = std::clamp<size_t>(p.rows / 16, 1, 8);
   OnThreads(
-      {columns, FloatPiece(p.rows), unit}, threads, [](size_t, size_t) {},
-      [&](size_t begin, size_t end, size_t last) { MultiplyFloats(p, begin, end, last); });
+      {columns, FloatPiece(p.rows), unit, parts}, threads, [](size_t, size_t) {},
+      [&](const Piece& piece) {
+        Problem part = p;
+        const size_t begin = piece.PartBegin(p.rows);
+        part.rows = piece.PartEnd(p.rows) - begin;
+        part.x += begin * p.x_stride;
+        part.y += begin * p.y_stride;
+        MultiplyFloats(part, piece.begin, piece.end, piece.last);
+      });
 }
 
 }  // namespace
