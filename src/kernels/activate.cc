@@ -132,12 +132,11 @@ HWY_INLINE void AddTo(float* sums, size_t c, VF x, Some some) {
 }
 
 void RunActivateForward(Activation kind, const float* pre, const float* bias, int64_t begin,
-                        int64_t end, int64_t hidden, float* y) {
+                        int64_t end, int64_t hidden, float* y, ActivateStrides strides) {
   const size_t n = static_cast<size_t>(hidden);
-  const int64_t pre_width = PreWidth(kind, hidden);
   for (int64_t row = begin; row < end; ++row) {
-    const float* from = pre + row * pre_width;
-    float* to = y + row * hidden;
+    const float* from = pre + row * strides.pre;
+    float* to = y + row * strides.y;
     switch (kind) {
       case Activation::kGelu:
         ForVectors(n, [&](size_t c, auto some) HWY_ATTR {
@@ -214,12 +213,15 @@ HWY_EXPORT(RunActivateForward);
 HWY_EXPORT(RunActivateBackward);
 
 void ActivateForward(Activation kind, const float* pre, const float* bias, int64_t rows,
-                     int64_t hidden, float* y, int threads) {
+                     int64_t hidden, float* y, int threads, ActivateStrides strides) {
   assert(rows >= 0 && hidden >= 1);
   const int64_t pre_width = PreWidth(kind, hidden);
+  if (strides.pre == 0) strides.pre = pre_width;
+  if (strides.y == 0) strides.y = hidden;
+  assert(strides.pre >= pre_width && strides.y >= hidden);
   const int64_t bytes = rows * (pre_width + hidden) * 4;
   ForBlocks(rows, RowsPerBlock(pre_width), bytes, threads, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(RunActivateForward)(kind, pre, bias, begin, end, hidden, y);
+    HWY_DYNAMIC_DISPATCH(RunActivateForward)(kind, pre, bias, begin, end, hidden, y, strides);
   });
 }
 

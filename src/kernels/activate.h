@@ -1,6 +1,6 @@
 // The activation between the two matrix products of a feed-forward layer, fused with the bias of
-// the first. Rows are contiguous. The number of threads (0: as many as OpenMP gives) does not
-// change a bit of the result.
+// the first. The number of threads (0: as many as OpenMP gives) does not change a bit of the
+// result.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,15 @@ constexpr int64_t PreWidth(Activation kind, int64_t hidden) {
 //   pre   [rows, PreWidth]
 //   bias  [PreWidth], or null
 //   y     [rows, hidden]; may be pre, except for kSwiglu
+// Strides are from row to row; 0: rows are contiguous.
+struct ActivateStrides {
+  int64_t pre = 0;
+  int64_t y = 0;
+};
 void ActivateForward(Activation kind, const float* pre, const float* bias, int64_t rows,
-                     int64_t hidden, float* y, int threads = 0);
+                     int64_t hidden, float* y, int threads = 0, ActivateStrides strides = {});
 
-// dpre = dy * act'(pre + bias), dbias = its column sums.
+// dpre = dy * act'(pre + bias), dbias = its column sums. Rows are contiguous.
 //   dy     [rows, hidden]
 //   dpre   [rows, PreWidth]; may be pre; may be dy, except for kSwiglu
 //   dbias  [PreWidth], or null

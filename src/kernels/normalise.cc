@@ -56,6 +56,7 @@ void RunNormForward(const NormForwardArgs& a, int64_t begin, int64_t end, int64_
   const bool layer_norm = options.kind == NormKind::kLayerNorm;
   DropoutVectors vectors(options.dropout);
   DropoutVectors* dropout = options.dropout.p > 0 ? &vectors : nullptr;
+  const int64_t y_stride = a.y_stride > 0 ? a.y_stride : width;
   for (int64_t row = begin; row < end; ++row) {
     const int64_t first = row * width;
     const float* x = a.x + first;
@@ -76,7 +77,7 @@ void RunNormForward(const NormForwardArgs& a, int64_t begin, int64_t end, int64_
 
     const VF centre = hn::Set(df, mean);
     const VF factor = hn::Set(df, rstd);
-    float* y = a.y + first;
+    float* y = a.y + row * y_stride;
     ForVectors(n, [&](size_t c, auto some) HWY_ATTR {
       VF v = LoadSome(s + c, some);
       if (layer_norm) v = hn::Sub(v, centre);
@@ -148,6 +149,7 @@ void NormForward(const NormForwardArgs& args, int64_t rows, int64_t width,
                  const NormOptions& options, int threads) {
   assert(rows >= 0 && width >= 1);
   assert(args.r == nullptr || args.s != nullptr);
+  assert(args.y_stride == 0 || args.y_stride >= width);
   assert(options.kind == NormKind::kLayerNorm || args.bias == nullptr);
   const int64_t bytes = rows * width * (args.r == nullptr ? 8 : 16);
   ForBlocks(rows, RowsPerBlock(width), bytes, threads, [&](int64_t begin, int64_t end) {

@@ -1,6 +1,6 @@
 // LayerNorm and RMSNorm fused with what precedes them in a transformer: the residual sum and the
-// dropout of the branch that is added. Rows are contiguous. The number of threads (0: as many as
-// OpenMP gives) does not change a bit of the result.
+// dropout of the branch that is added. Rows are contiguous, but for y. The number of threads (0: as
+// many as OpenMP gives) does not change a bit of the result.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ struct NormForwardArgs {
   const float* bias = nullptr;    // [width], or null; null for RMSNorm
   float* s = nullptr;             // [rows, width], with r only; may be x or r
   float* y = nullptr;             // [rows, width]; may be x if r is null, or r
+  int64_t y_stride = 0;           // from row to row; 0: width
   float* mean = nullptr;          // [rows], or null; not written by RMSNorm
   float* rstd = nullptr;          // [rows], or null
 };

@@ -19,6 +19,7 @@ struct Views {
     k = view(rows.qkv + attention.heads * attention.dim, attention.kv_heads);
     v = view(rows.qkv + (attention.heads + attention.kv_heads) * attention.dim, attention.kv_heads);
     o = View::Of(rows.o, 1, rows.length, attention.heads, attention.dim);
+    o.length_stride = rows.o_stride;
     if (attention.options.gate) {
       keep = {rows.keep, static_cast<size_t>(rows.length * attention.kv_heads)};
     }
@@ -88,10 +89,14 @@ void AttendTurned(const LayerAttention& attention, const Views& views, const Row
     Turn(*rows.rotary, q.view, q.view, threads);
     Turn(*rows.rotary, k.view, k.view, threads);
     sum(q.view, k.view, views.v, views.o, false);
-    float* o = rows.o;
-    for (float z : sums) {
-      if (std::abs(z) < kernel.epsilon) z = z < 0 ? -kernel.epsilon : kernel.epsilon;
-      for (int64_t c = 0; c < attention.dim; ++c) *o++ /= z;
+    const float* total = sums.data();
+    for (int64_t t = 0; t < rows.length; ++t) {
+      float* o = rows.o + t * rows.o_stride;
+      for (int64_t h = 0; h < attention.heads; ++h) {
+        float z = *total++;
+        if (std::abs(z) < kernel.epsilon) z = z < 0 ? -kernel.epsilon : kernel.epsilon;
+        for (int64_t c = 0; c < attention.dim; ++c) *o++ /= z;
+      }
     }
     return;
   }
@@ -102,8 +107,8 @@ void AttendTurned(const LayerAttention& attention, const Views& views, const Row
 
 // The outputs of each head to unit root mean square, times the gain.
 void NormaliseHeads(const LayerAttention& attention, const Rows& rows) {
-  float* o = rows.o;
   for (int64_t t = 0; t < rows.length; ++t) {
+    float* o = rows.o + t * rows.o_stride;
     const float* gain = rows.gain;
     for (int64_t h = 0; h < attention.heads; ++h, o += attention.dim, gain += attention.dim) {
       float squares = 0;

@@ -18,6 +18,7 @@ struct Rows {
   const float* gain = nullptr;          // [heads, dim]; with "normaliser": "norm"
   const float* keep = nullptr;          // [length, kv_heads], of what was before; with a gate
   float* o = nullptr;                   // [length, heads * dim]
+  int64_t o_stride = 0;                 // from row to row
 };
 
 // The rows follow those that the state has seen; causal.

@@ -80,7 +80,8 @@ class Network {
   };
   QueriesAndKeys QueriesAndKeysOf(std::span<const int32_t> tokens, size_t layer) const;
 
-  static constexpr int64_t kPass = 512;  // rows: their activations fit the L2 cache or nearly
+  static constexpr int64_t kPass =
+      256;  // rows: their activations fit an L2 cache of 2 MiB or nearly
 
  private:
   struct Work;

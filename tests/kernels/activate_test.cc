@@ -235,6 +235,29 @@ TEST(ActivateAliasTest, OutputsMayTakeThePlaceOfInputs) {
   }
 }
 
+TEST_P(ActivateTest, LeavesWhatLiesBetweenTheRowsAlone) {
+  constexpr int64_t kRows = 5, kHidden = 37;
+  for (const Activation kind : kAll) {
+    const int64_t width = PreWidth(kind, kHidden), apart = width + 3, y_apart = kHidden + 7;
+    const std::vector<float> pre = Normal(kRows * width, 1);
+    const std::vector<float> bias = Normal(width, 2);
+    std::vector<float> spread(static_cast<size_t>(kRows * apart), kNaN);
+    for (int64_t row = 0; row < kRows; ++row) {
+      std::copy_n(pre.begin() + row * width, width, spread.begin() + row * apart);
+    }
+    Buffer dense(kRows * kHidden);
+    ActivateForward(kind, pre.data(), bias.data(), kRows, kHidden, dense.data());
+    std::vector<float> y(static_cast<size_t>(kRows * y_apart), 77.0f);
+    ActivateForward(kind, spread.data(), bias.data(), kRows, kHidden, y.data(), 0,
+                    {apart, y_apart});
+    for (int64_t i = 0; i < kRows * y_apart; ++i) {
+      const int64_t row = i / y_apart, c = i % y_apart;
+      const float expected = c < kHidden ? dense[static_cast<size_t>(row * kHidden + c)] : 77.0f;
+      EXPECT_EQ(y[static_cast<size_t>(i)], expected) << row << ", " << c;
+    }
+  }
+}
+
 TEST(ActivateThreadsTest, ThreadsDoNotChangeTheResult) {
   constexpr int64_t kRows = 1000;
   constexpr int64_t kHidden = 131;

@@ -409,6 +409,24 @@ TEST(NormAliasTest, OutputsMayTakeThePlaceOfInputs) {
   EXPECT_TRUE(SameBits(over_dy.values(), ds.values()));
 }
 
+TEST(NormStridesTest, WhatLiesBetweenTheRowsIsLeftAlone) {
+  constexpr int64_t kRows = 5, kWidth = 37, kApart = 41;
+  const std::vector<float> x = Normal(kRows * kWidth, 1);
+  const std::vector<float> weight = Normal(kWidth, 3);
+  Buffer dense(kRows * kWidth);
+  std::vector<float> y(kRows * kApart, 77.0f);
+  NormForwardArgs args = {.x = x.data(), .weight = weight.data(), .y = dense.data()};
+  NormForward(args, kRows, kWidth, {});
+  args.y = y.data();
+  args.y_stride = kApart;
+  NormForward(args, kRows, kWidth, {});
+  for (int64_t i = 0; i < kRows * kApart; ++i) {
+    const int64_t row = i / kApart, c = i % kApart;
+    const float expected = c < kWidth ? dense[static_cast<size_t>(row * kWidth + c)] : 77.0f;
+    EXPECT_EQ(y[static_cast<size_t>(i)], expected) << row << ", " << c;
+  }
+}
+
 TEST(NormThreadsTest, ThreadsDoNotChangeTheResult) {
   constexpr int64_t kRows = 1000;
   constexpr int64_t kWidth = 131;

@@ -193,7 +193,7 @@ TEST(SessionEdits, BackToAFormerTextReadItAgain) {
     // Past the last checkpoint of the first text, which lies at its end.
     std::vector<int32_t> second = RandomTokens(900, 2);
     std::copy_n(first.begin(), shared, second.begin());
-    const int64_t kept = shared == 0 ? 0 : Network::kPass;
+    const int64_t kept = static_cast<int64_t>(shared) / Network::kPass * Network::kPass;
     for (const bool reset : {false, true}) {
       Session session(model);
       session.Feed(first);
