@@ -28,10 +28,9 @@ namespace HWY_NAMESPACE {
 // Rows of W in a panel, and vectors in one of its columns.
 constexpr size_t kPanel = kWeightPanel;
 constexpr size_t kVectors = kPanel / kLanes;
-// A tile's rows of x and panels of W. Of 32 registers 24 are sums and 5 operands, of 16 it is 12
-// and
-// 3. Among the shapes that fit, 6 x 4 vectors need the fewest instructions for a multiply-add, 34
-// for 24; 12 x 2 need 38, which shows where another hyperthread shares the core's front end.
+// A tile's rows of x and panels of W. Of 32 registers 24 are sums and 5 operands; of 16 it is 12
+// and 3. Among the shapes that fit, 6 x 4 vectors need the fewest instructions for a multiply-add,
+// 34 for 24; 12 x 2 need 38, which shows where another hyperthread shares the core's front end.
 // Columns in a step: its part of the panels takes 32 KiB of 48 with AVX-512, 16 of 32 with AVX2.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 constexpr size_t kRegisters = 32;
@@ -59,7 +58,8 @@ static_assert(kPanel % kLanes == 0 && kDepth % kStep == 0 && kAhead % kStep == 0
 static_assert(kPiece % kColumns == 0 && kBlock % kRows == 0);
 
 // Stands for a bias where there is none.
-constexpr float kNothing[kPanel * 4] = {};
+static_assert(kPanels <= kStreams);
+constexpr float kNothing[kPanel * kStreams] = {};
 
 HWY_INLINE VF LoadWeights(const float* from) { return hn::LoadU(DF(), from); }
 
@@ -106,8 +106,6 @@ struct Fetch {
   }
 };
 
-using NoFetch = Fetch<0, 0>;
-
 // y += x . w, or the bias and that in the first step.
 template <size_t kM, size_t kP, class T, class Fetched>
 HWY_NOINLINE void Tile(const Problem& p, const Place& at, Panels<T> w, Fetched fetch) {
@@ -132,13 +130,13 @@ HWY_NOINLINE void Tile(const Problem& p, const Place& at, Panels<T> w, Fetched f
     });
   };
   size_t k = 0;
-  const auto add_two = [&](size_t at_k) TILE_ATTR {
+  const auto add_two = [&](size_t first) TILE_ATTR {
     fetch.Next();
-    add(at_k);
-    add(at_k + 1);
+    add(first);
+    add(first + 1);
   };
-  // Counting takes slots that multiply-adds could have: four columns at a time are 3 % faster than
-  // two, and eight are not.
+  // Counting takes slots that multiply-adds could have: four columns at a time are 3 to 5 % faster
+  // than two, eight are no faster than four.
   for (; k + 4 <= at.depth; k += 4) {
     add_two(k);
     add_two(k + 2);
@@ -216,8 +214,8 @@ void TileOf(size_t rows, const Problem& p, const Place& at, Panels<float> w, Fet
   if constexpr (kM > 1) TileOf<kP, kM - 1>(rows, p, at, w, fetch);
 }
 
-// The tiles of `rows` rows of x from at.row on. They share out among them what comes next, kPanels
-// panels of it, where `next` is not empty.
+// The tiles of `rows` rows of x from at.row on. All of them fetch a share of what comes next, kP
+// panels of it, where `next` is not empty: if the last ones alone did, they would wait for memory.
 template <size_t kP, class T>
 void DownRows(const Problem& p, Place at, size_t rows, Panels<float> w, Panels<T> next) {
   constexpr size_t kAll = kP * kPieces<T>;
@@ -229,13 +227,13 @@ void DownRows(const Problem& p, Place at, size_t rows, Panels<float> w, Panels<T
     const size_t left = tiles - tile;
     const size_t count = (rows + left - 1) / left;
     const size_t fetched = (pieces - piece + left - 1) / left;
-    const auto with = [&](auto most) {
+    const auto with = [&](auto most) {  // `fetched` pieces, or the last of them several times
       Fetch<most, 1> fetch;
       for (size_t f = 0; f < most; ++f) fetch.from[f] = next.Piece(std::min(piece + f, kAll - 1));
       TileOf<kP>(count, p, at, w, fetch);
     };
     if (fetched == 0) {
-      TileOf<kP>(count, p, at, w, NoFetch());
+      with(std::integral_constant<size_t, 0>());
     } else if (fetched == 1) {
       with(std::integral_constant<size_t, 1>());
     } else if (fetched == 2) {
