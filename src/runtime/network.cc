@@ -21,7 +21,7 @@ constexpr int64_t kRowsForThreads = 32;
 const float* OrNull(const Vector& vector) { return vector.empty() ? nullptr : vector.data(); }
 
 // From row to row of what products read. Rows that lie a multiple of 2 KiB apart meet in the same
-// few sets of the L1 cache, which makes a product of 512 rows 3 to 7 % slower: these are nine lines
+// few sets of the L1 cache, which makes a product of 512 rows 1 to 7 % slower: these are nine lines
 // further apart.
 int64_t Stride(int64_t columns) { return columns % 512 == 0 ? columns + 144 : columns; }
 
