@@ -219,6 +219,7 @@ void ActivateForward(Activation kind, const float* pre, const float* bias, int64
   if (strides.pre == 0) strides.pre = pre_width;
   if (strides.y == 0) strides.y = hidden;
   assert(strides.pre >= pre_width && strides.y >= hidden);
+  assert(y != pre || strides.y == strides.pre);
   const int64_t bytes = rows * (pre_width + hidden) * 4;
   ForBlocks(rows, RowsPerBlock(pre_width), bytes, threads, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(RunActivateForward)(kind, pre, bias, begin, end, hidden, y, strides);

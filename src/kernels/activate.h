@@ -21,7 +21,7 @@ constexpr int64_t PreWidth(Activation kind, int64_t hidden) {
 // y = act(pre + bias).
 //   pre   [rows, PreWidth]
 //   bias  [PreWidth], or null
-//   y     [rows, hidden]; may be pre, except for kSwiglu
+//   y     [rows, hidden]; may be pre with the same stride, except for kSwiglu
 // Strides are from row to row; 0: rows are contiguous.
 struct ActivateStrides {
   int64_t pre = 0;

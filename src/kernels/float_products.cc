@@ -214,6 +214,15 @@ void TileOf(size_t rows, const Problem& p, const Place& at, Panels<float> w, Fet
   if constexpr (kM > 1) TileOf<kP, kM - 1>(rows, p, at, w, fetch);
 }
 
+// Calls body with the least of 0, 1, 2, 4, ... kMost that is no less than n.
+template <size_t kMost, class Body>
+void WithAtLeast(size_t n, const Body& body) {
+  if constexpr (kMost > 0) {
+    if (n <= kMost / 2) return WithAtLeast<kMost / 2>(n, body);
+  }
+  body(std::integral_constant<size_t, kMost>());
+}
+
 // The tiles of `rows` rows of x from at.row on. All of them fetch a share of what comes next, kP
 // panels of it, where `next` is not empty: if the last ones alone did, they would wait for memory.
 template <size_t kP, class T>
@@ -227,22 +236,12 @@ void DownRows(const Problem& p, Place at, size_t rows, Panels<float> w, Panels<T
     const size_t left = tiles - tile;
     const size_t count = (rows + left - 1) / left;
     const size_t fetched = (pieces - piece + left - 1) / left;
-    const auto with = [&](auto most) {  // `fetched` pieces, or the last of them several times
-      Fetch<most, 1> fetch;
-      for (size_t f = 0; f < most; ++f) fetch.from[f] = next.Piece(std::min(piece + f, kAll - 1));
+    WithAtLeast<kAll>(fetched, [&](auto most) {
+      Fetch<most, 1> fetch;  // the last of the pieces several times, if they are fewer
+      for (size_t f = 0; f < most; ++f)
+        fetch.from[f] = next.Piece(piece + std::min(f, fetched - 1));
       TileOf<kP>(count, p, at, w, fetch);
-    };
-    if (fetched == 0) {
-      with(std::integral_constant<size_t, 0>());
-    } else if (fetched == 1) {
-      with(std::integral_constant<size_t, 1>());
-    } else if (fetched == 2) {
-      with(std::integral_constant<size_t, 2>());
-    } else if (fetched <= 4) {
-      with(std::integral_constant<size_t, 4>());
-    } else {
-      with(std::integral_constant<size_t, 8>());
-    }
+    });
     piece += fetched;
     at.row += count;
     rows -= count;

@@ -28,7 +28,7 @@ struct NormForwardArgs {
   const float* bias = nullptr;    // [width], or null; null for RMSNorm
   float* s = nullptr;             // [rows, width], with r only; may be x or r
   float* y = nullptr;             // [rows, width]; may be x if r is null, or r
-  int64_t y_stride = 0;           // from row to row; 0: width
+  int64_t y_stride = 0;           // from row to row; 0: width, as where y is x or r
   float* mean = nullptr;          // [rows], or null; not written by RMSNorm
   float* rstd = nullptr;          // [rows], or null
 };

@@ -18,6 +18,7 @@ struct Views {
     q = view(rows.qkv, attention.heads);
     k = view(rows.qkv + attention.heads * attention.dim, attention.kv_heads);
     v = view(rows.qkv + (attention.heads + attention.kv_heads) * attention.dim, attention.kv_heads);
+    assert(rows.o_stride >= attention.heads * attention.dim);
     o = View::Of(rows.o, 1, rows.length, attention.heads, attention.dim);
     o.length_stride = rows.o_stride;
     if (attention.options.gate) {

@@ -20,9 +20,9 @@ constexpr int64_t kRowsForThreads = 32;
 
 const float* OrNull(const Vector& vector) { return vector.empty() ? nullptr : vector.data(); }
 
-// From row to row of what products read. Rows that lie a multiple of 2 KiB apart meet in the same
-// few sets of the L1 cache, which makes a product of 512 rows 1 to 7 % slower: these are nine lines
-// further apart.
+// From row to row of what only products read. Rows that lie a multiple of 2 KiB apart meet in the
+// same few sets of the L1 cache, which makes a product of 512 rows 1 to 7 % slower: these are nine
+// lines further apart.
 int64_t Stride(int64_t columns) { return columns % 512 == 0 ? columns + 144 : columns; }
 
 // Rows of y are y_stride apart.
@@ -52,7 +52,7 @@ struct Network::Work {
         y_stride(Stride(config.width)),
         o_stride(Stride(config.heads * config.head_dim)),
         hidden_stride(Stride(config.hidden)),
-        pre_stride(Gated(config) ? 2 * config.hidden : hidden_stride),
+        pre_stride(Gated(config) ? PreWidth(config.activation, config.hidden) : hidden_stride),
         x(Size(rows, config.width)),
         y(Size(rows, y_stride)),
         branch(Size(rows, config.width)),
@@ -69,7 +69,7 @@ struct Network::Work {
   int64_t rows;
   int64_t y_stride, o_stride, hidden_stride, pre_stride;
   AlignedFloats x;       // [rows, width]: the residual stream; at the end, normalised
-  AlignedFloats y;       // [rows, width], as those that follow with a stride of their own
+  AlignedFloats y;       // [rows, width], y_stride apart; o, pre and hidden likewise
   AlignedFloats branch;  // [rows, width]: still to be added to x
   AlignedFloats qkv;
   AlignedFloats keep;  // [rows, kv_heads], where a layer has a gate

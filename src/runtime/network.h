@@ -80,8 +80,9 @@ class Network {
   };
   QueriesAndKeys QueriesAndKeysOf(std::span<const int32_t> tokens, size_t layer) const;
 
-  static constexpr int64_t kPass =
-      256;  // rows: their activations fit an L2 cache of 2 MiB or nearly
+  // Rows. With 512 of width 512 their activations leave an L2 cache of 2 MiB, and a prompt takes 1
+  // % longer; with 128 threads wait more for each other, 5 %.
+  static constexpr int64_t kPass = 256;
 
  private:
   struct Work;

@@ -63,12 +63,13 @@ void Session::Impl::Checkpoint() {
 
 void Session::Impl::Feed(std::span<const int32_t> tokens, float* hidden) {
   const Network& network = model.network();
-  // In parts, so that there are checkpoints within a long prompt too. The first part's checks would
-  // leave the others' to happen half way.
+  // In parts of whole passes, so that there are checkpoints within a long prompt too. The first
+  // part's checks would leave the others' to happen half way.
   network.CheckTurn({&text, tokens});
-  const int64_t part = options.checkpoints == 0
-                           ? static_cast<int64_t>(tokens.size())
-                           : std::max<int64_t>(Network::kPass, text.position / 16);
+  const int64_t part =
+      options.checkpoints == 0
+          ? static_cast<int64_t>(tokens.size())
+          : std::max<int64_t>(1, text.position / 16 / Network::kPass) * Network::kPass;
   while (!tokens.empty()) {
     const size_t count = std::min(tokens.size(), static_cast<size_t>(part));
     const Turn turn{&text, tokens.first(count)};

@@ -125,7 +125,8 @@ TEST_P(Products, AreTheSameToTheBitInWholeSteps) {
 }
 
 TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
-  const int64_t outputs = 10, y_stride = 13;
+  // Whole tiles and a rest; with 100 rows, work for three threads.
+  const int64_t outputs = 74, y_stride = 77;
   for (int i = 0; i < 16; ++i) {
     const WeightType type = kTypes[i % 4];
     const int64_t x_stride = i % 8 < 4 ? 60 : 512;
@@ -138,7 +139,8 @@ TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
         std::copy_n(x.begin() + row * columns, columns, spread.begin() + row * x_stride);
       }
       std::vector<float> y(static_cast<size_t>(rows * y_stride), 77.0f), dense;
-      Multiply(spread.data(), x_stride, rows, matrix.view(), nullptr, y.data(), y_stride, 1);
+      Multiply(spread.data(), x_stride, rows, matrix.view(), nullptr, y.data(), y_stride,
+               i % 3 + 1);
       for (int64_t row = 0; row < rows; ++row) {
         for (int64_t c = 0; c < y_stride; ++c) {
           const float value = y[static_cast<size_t>(row * y_stride + c)];
@@ -155,18 +157,21 @@ TEST_P(Products, LeaveWhatLiesBetweenTheRowsAlone) {
   }
 }
 
-// Whoever calls may have threads of their own, and no barrier of theirs must be met.
+// Whoever calls may have threads of their own, and no barrier of theirs must be met; those that are
+// asked for are not to be had then.
 TEST_P(Products, AreComputedOnOneOfTheCallersThreads) {
-  const int64_t rows = 40, outputs = 10, columns = 600;
+  const int64_t rows = 40, outputs = 40, columns = 600;
   const std::vector<float> x = Normal(rows * columns, 4);
-  for (const WeightType type : kTypes) {
+  for (int i = 0; i < 8; ++i) {
+    const WeightType type = kTypes[i % 4];
+    const int threads = i < 4 ? 1 : 3;
     const Matrix matrix(type, outputs, columns, 3);
     Buffer y(rows * outputs);
     std::atomic<int> after = 0;
 #pragma omp parallel num_threads(2)
     {
       if (omp_get_thread_num() == 0) {
-        Multiply(x.data(), columns, rows, matrix.view(), nullptr, y.data(), outputs, 1);
+        Multiply(x.data(), columns, rows, matrix.view(), nullptr, y.data(), outputs, threads);
       }
 #pragma omp barrier
       ++after;
