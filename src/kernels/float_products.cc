@@ -28,10 +28,9 @@ namespace HWY_NAMESPACE {
 // Rows of W in a panel, and vectors in one of its columns.
 constexpr size_t kPanel = kWeightPanel;
 constexpr size_t kVectors = kPanel / kLanes;
-// A tile's rows of x and panels of W. Of 32 registers 24 are sums and 5 operands, of 16 it is 12
-// and
-// 3. Among the shapes that fit, 6 x 4 vectors need the fewest instructions for a multiply-add, 34
-// for 24; 12 x 2 need 38, which shows where another hyperthread shares the core's front end.
+// A tile's rows of x and panels of W. Of 32 registers 24 are sums and 5 operands; of 16 it is 12
+// and 3. Among the shapes that fit, 6 x 4 vectors need the fewest instructions for a multiply-add,
+// 34 for 24; 12 x 2 need 38, which shows where another hyperthread shares the core's front end.
 // Columns in a step: its part of the panels takes 32 KiB of 48 with AVX-512, 16 of 32 with AVX2.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 constexpr size_t kRegisters = 32;
@@ -44,7 +43,6 @@ constexpr size_t kStep = 256;
 #endif
 constexpr size_t kRows = kPanels * kVectors * 7 < kRegisters ? 6 : 2;
 constexpr size_t kColumns = kPanels * kPanel;
-constexpr size_t kHalf = (kPanels + 1) / 2;
 // Columns of y that are computed for all of x, a block of its rows after the other: a part of W and
 // one of a block stay in an L2 cache, 128 and 192 KiB of 512 and more. More columns at a time gain
 // nothing, and threads wait longer for each other.
@@ -59,6 +57,10 @@ constexpr int kToL2 = 2;  // __builtin_prefetch's word for it: what is next woul
 static_assert(kPanel % kLanes == 0 && kDepth % kStep == 0 && kAhead % kStep == 0);
 static_assert(kPiece % kColumns == 0 && kBlock % kRows == 0);
 
+// Stands for a bias where there is none.
+static_assert(kPanels <= kStreams);
+constexpr float kNothing[kPanel * kStreams] = {};
+
 HWY_INLINE VF LoadWeights(const float* from) { return hn::LoadU(DF(), from); }
 
 HWY_INLINE VF LoadWeights(const uint16_t* from) {
@@ -67,9 +69,9 @@ HWY_INLINE VF LoadWeights(const uint16_t* from) {
   return hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, from))));
 }
 
-// Bytes of two columns of a panel, which are computed together.
+// Pieces of a panel's step that are fetched side by side: of each a line for every two columns.
 template <class T>
-constexpr size_t kTwoColumns = 2 * kPanel * sizeof(T);
+constexpr size_t kPieces = 2 * kPanel * sizeof(T) / kLine;
 
 // Some panels from one column on: number i of panel q is at data + q * apart + i * kPanel.
 template <class T>
@@ -83,27 +85,26 @@ struct Panels {
     return {static_cast<const T*>(w.data) + at, static_cast<size_t>(w.columns) * kPanel};
   }
   Panels Skip(size_t panels) const { return {data + panels * apart, apart}; }
-  const char* bytes() const { return reinterpret_cast<const char*>(data); }
-};
-
-// What is fetched while a tile is computed, two columns at a time: kF panels, of each kL lines.
-// Evenly, since a core waits for no more than a dozen lines at once.
-template <size_t kF, size_t kL>
-struct Fetch {
-  const char* from = nullptr;
-  size_t apart = 0;  // bytes from panel to panel
-  size_t step = 0;   // bytes that two columns go on
-
-  HWY_INLINE void Next() {
-    Each<kF>([&](auto f) TILE_ATTR {
-      Each<kL>([&](auto line)
-                   TILE_ATTR { __builtin_prefetch(from + f * apart + line * kLine, 0, kToL2); });
-    });
-    from += step;
+  // Piece f of what is fetched of a step; see Fetch.
+  const char* Piece(size_t f) const {
+    return reinterpret_cast<const char*>(Skip(f / kPieces<T>).data) +
+           f % kPieces<T> * (kStep / 2) * kLine;
   }
 };
 
-using NoFetch = Fetch<0, 0>;
+// What is fetched while a tile is computed, evenly, since a core waits for no more than a dozen
+// lines at once: from each of kF places kL lines for every two columns.
+template <size_t kF, size_t kL>
+struct Fetch {
+  const char* from[kF == 0 ? 1 : kF] = {};
+
+  HWY_INLINE void Next() {
+    Each<kF>([&](auto f) TILE_ATTR {
+      Each<kL>([&](auto line) TILE_ATTR { __builtin_prefetch(from[f] + line * kLine, 0, kToL2); });
+      from[f] += kL * kLine;
+    });
+  }
+};
 
 // y += x . w, or the bias and that in the first step.
 template <size_t kM, size_t kP, class T, class Fetched>
@@ -114,6 +115,8 @@ HWY_NOINLINE void Tile(const Problem& p, const Place& at, Panels<T> w, Fetched f
   VF sum[kM][kN];
   Each<kM>([&](auto m)
                TILE_ATTR { Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::Zero(DF()); }); });
+  const float* HWY_RESTRICT rows[kM];
+  Each<kM>([&](auto m) TILE_ATTR { rows[m] = x + m * x_stride; });
   const auto add = [&](size_t k) TILE_ATTR {
     VF wv[kN];
     Each<kP>([&](auto q) TILE_ATTR {
@@ -122,34 +125,53 @@ HWY_NOINLINE void Tile(const Problem& p, const Place& at, Panels<T> w, Fetched f
       });
     });
     Each<kM>([&](auto m) TILE_ATTR {
-      const VF xv = hn::Set(DF(), x[m * x_stride + k]);
+      const VF xv = hn::Set(DF(), rows[m][k]);
       Each<kN>([&](auto n) TILE_ATTR { sum[m][n] = hn::MulAdd(xv, wv[n], sum[m][n]); });
     });
   };
   size_t k = 0;
-  for (; k + 2 <= at.depth; k += 2) {
+  const auto add_two = [&](size_t first) TILE_ATTR {
     fetch.Next();
-    add(k);
-    add(k + 1);
+    add(first);
+    add(first + 1);
+  };
+  // Counting takes slots that multiply-adds could have: four columns at a time are 3 to 5 % faster
+  // than two, eight are no faster than four.
+  for (; k + 4 <= at.depth; k += 4) {
+    add_two(k);
+    add_two(k + 2);
+  }
+  if (k + 2 <= at.depth) {
+    add_two(k);
+    k += 2;
   }
   if (k < at.depth) add(k);
 
-  Each<kM>([&](auto m) TILE_ATTR {
-    float* to = p.y + (at.row + m) * p.y_stride + at.column;
-    const float* before = at.begin > 0 ? to : p.bias != nullptr ? p.bias + at.column : nullptr;
-    Each<kN>([&](auto n) TILE_ATTR {
-      constexpr size_t c = n * kLanes;
-      const auto store = [&](auto some) TILE_ATTR {
-        StoreSome(before != nullptr ? hn::Add(LoadSome(before + c, some), sum[m][n]) : sum[m][n],
-                  to + c, some);
-      };
-      if (c + kLanes <= at.count) {
-        store(Whole());
-      } else if (c < at.count) {
-        store(Part{at.count - c});
-      }
+  // What there is before: the steps so far, the bias, or nothing.
+  float* HWY_RESTRICT y = p.y + at.row * p.y_stride + at.column;
+  const size_t y_stride = p.y_stride;
+  const bool first = at.begin == 0;
+  const float* before = !first ? y : p.bias != nullptr ? p.bias + at.column : kNothing;
+  const size_t before_stride = first ? 0 : y_stride;
+  if (at.count == kN * kLanes) {
+    Each<kM>([&](auto m) TILE_ATTR {
+      Each<kN>([&](auto n) TILE_ATTR {
+        const size_t c = n * kLanes;
+        const VF old = hn::LoadU(DF(), before + m * before_stride + c);
+        hn::StoreU(hn::Add(old, sum[m][n]), DF(), y + m * y_stride + c);
+      });
     });
+    return;
+  }
+  HWY_ALIGN float all[kM][kN * kLanes];
+  Each<kM>([&](auto m) TILE_ATTR {
+    Each<kN>([&](auto n) TILE_ATTR { hn::Store(sum[m][n], DF(), all[m] + n * kLanes); });
   });
+  for (size_t m = 0; m < kM; ++m) {
+    for (size_t c = 0; c < at.count; ++c) {
+      y[m * y_stride + c] = before[m * before_stride + c] + all[m][c];
+    }
+  }
 }
 
 // Calls body(k, depth) for the steps from `begin` to `end` - 1.
@@ -173,9 +195,9 @@ void Few(const Problem& p, size_t begin, size_t end, size_t last) {
       } else if (next < last) {
         later = Panels<T>::At(p.weights, next, std::min(k, k + kAhead - columns));
       }
-      Tile<kM, panels>(p, {0, column, count, k, depth}, w,
-                       Fetch<panels, kTwoColumns<T> / kLine>{later.bytes(), later.apart * sizeof(T),
-                                                             kTwoColumns<T>});
+      Fetch<panels, kPieces<T>> fetch;
+      Each<panels>([&](auto q) TILE_ATTR { fetch.from[q] = later.Skip(q).Piece(0); });
+      Tile<kM, panels>(p, {0, column, count, k, depth}, w, fetch);
     });
   };
   size_t column = begin;
@@ -192,36 +214,35 @@ void TileOf(size_t rows, const Problem& p, const Place& at, Panels<float> w, Fet
   if constexpr (kM > 1) TileOf<kP, kM - 1>(rows, p, at, w, fetch);
 }
 
-// The tiles of `rows` rows of x from at.row on. The last of them share out among them what comes
-// next, kPanels panels of it, where `next` is not empty: the first still wait for their own.
+// Calls body with the least of 0, 1, 2, 4, ... kMost that is no less than n.
+template <size_t kMost, class Body>
+void WithAtLeast(size_t n, const Body& body) {
+  if constexpr (kMost > 0) {
+    if (n <= kMost / 2) return WithAtLeast<kMost / 2>(n, body);
+  }
+  body(std::integral_constant<size_t, kMost>());
+}
+
+// The tiles of `rows` rows of x from at.row on. All of them fetch a share of what comes next, kP
+// panels of it, where `next` is not empty: if the last ones alone did, they would wait for memory.
 template <size_t kP, class T>
 void DownRows(const Problem& p, Place at, size_t rows, Panels<float> w, Panels<T> next) {
-  constexpr size_t kLines = kTwoColumns<T> / kLine;
+  constexpr size_t kAll = kP * kPieces<T>;
   const size_t tiles = (rows + kRows - 1) / kRows;
-  const size_t parts = std::max<size_t>(tiles / kPanels, 1);                 // tiles for a panel
-  const size_t panels = tiles >= kPanels ? 1 : tiles > 1 ? kHalf : kPanels;  // panels for a tile
-  const size_t fetching = next.data == nullptr ? 0 : kPanels / panels * parts;
+  const size_t pieces = next.data == nullptr ? 0 : kAll;
+  size_t piece = 0;
   for (size_t tile = 0; tile < tiles; ++tile) {
     // Evenly: a tile of one or two rows would wait for its sums.
     const size_t left = tiles - tile;
     const size_t count = (rows + left - 1) / left;
-    if (kP == kPanels && tile + fetching >= tiles) {
-      const size_t share = tile + fetching - tiles;
-      const char* from = next.Skip(share / parts * panels).bytes() +
-                         share % parts * (kStep / 2) * (kTwoColumns<T> / parts);
-      const size_t apart = next.apart * sizeof(T), step = kTwoColumns<T> / parts;
-      if (parts > 1) {
-        TileOf<kP>(count, p, at, w, Fetch<1, 1>{from, apart, step});
-      } else if (panels == 1) {
-        TileOf<kP>(count, p, at, w, Fetch<1, kLines>{from, apart, step});
-      } else if (panels == kHalf) {
-        TileOf<kP>(count, p, at, w, Fetch<kHalf, kLines>{from, apart, step});
-      } else {
-        TileOf<kP>(count, p, at, w, Fetch<kPanels, kLines>{from, apart, step});
-      }
-    } else {
-      TileOf<kP>(count, p, at, w, NoFetch());
-    }
+    const size_t fetched = (pieces - piece + left - 1) / left;
+    WithAtLeast<kAll>(fetched, [&](auto most) {
+      Fetch<most, 1> fetch;  // the last of the pieces several times, if they are fewer
+      for (size_t f = 0; f < most; ++f)
+        fetch.from[f] = next.Piece(piece + std::min(f, fetched - 1));
+      TileOf<kP>(count, p, at, w, fetch);
+    });
+    piece += fetched;
     at.row += count;
     rows -= count;
   }

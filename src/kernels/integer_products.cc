@@ -94,7 +94,7 @@ HWY_INLINE void StoreTile(const Problem& p, const Place& at, const VF (&sum)[kM]
     float* to = p.y + (at.row + m) * p.y_stride + at.column;
     const float* before = at.begin > 0 ? to : p.bias != nullptr ? p.bias + at.column : nullptr;
     Each<kN / 4>([&](auto quarter) TILE_ATTR {
-      constexpr size_t n = 4 * quarter;
+      const size_t n = 4 * quarter;
       const Four sums = SumsOfLanes(sum[m][n], sum[m][n + 1], sum[m][n + 2], sum[m][n + 3]);
       if (n + 4 <= at.count) {
         StoreFour(before != nullptr ? AddFour(LoadFour(before + n), sums) : sums, to + n);
@@ -220,7 +220,7 @@ HWY_NOINLINE void OneTile(const Problem& p, const Place& at, const int16_t* HWY_
       }
     }
     Each<kN / kTogether>([&](auto step) TILE_ATTR {
-      constexpr size_t first = step * kTogether;
+      const size_t first = step * kTogether;
       VI whole[kM][kTogether];
       Each<kM>([&](auto m) TILE_ATTR {
         Each<kTogether>([&](auto n) TILE_ATTR { whole[m][n] = hn::Zero(DI()); });
