@@ -83,22 +83,28 @@ double MultiplyAdds(size_t iterations, float* sink) {
 
 #undef COSFORMER_BENCH_WIDE
 
+// In several streams at a time: a core has more lines under way then than with one, on a Zen 3 a
+// quarter more.
 uint8_t ReadAll(const uint8_t* HWY_RESTRICT data, size_t bytes) {
+  constexpr size_t kStreams = 4;
   const hn::ScalableTag<uint8_t> d;
   const size_t lanes = hn::Lanes(d);
+  const size_t stream = bytes / kStreams / (8 * lanes) * (8 * lanes);
   // Several results, so that they never wait for each other longer than for memory.
   auto all0 = hn::Zero(d), all1 = all0, all2 = all0, all3 = all0;
   auto all4 = all0, all5 = all0, all6 = all0, all7 = all0;
-  size_t i = 0;
-  for (; i + 8 * lanes <= bytes; i += 8 * lanes) {
-    all0 = hn::Xor(all0, hn::LoadU(d, data + i));
-    all1 = hn::Xor(all1, hn::LoadU(d, data + i + lanes));
-    all2 = hn::Xor(all2, hn::LoadU(d, data + i + 2 * lanes));
-    all3 = hn::Xor(all3, hn::LoadU(d, data + i + 3 * lanes));
-    all4 = hn::Xor(all4, hn::LoadU(d, data + i + 4 * lanes));
-    all5 = hn::Xor(all5, hn::LoadU(d, data + i + 5 * lanes));
-    all6 = hn::Xor(all6, hn::LoadU(d, data + i + 6 * lanes));
-    all7 = hn::Xor(all7, hn::LoadU(d, data + i + 7 * lanes));
+  for (size_t i = 0; i < stream; i += 8 * lanes) {
+    for (size_t s = 0; s < kStreams; ++s) {
+      const uint8_t* HWY_RESTRICT from = data + s * stream + i;
+      all0 = hn::Xor(all0, hn::LoadU(d, from));
+      all1 = hn::Xor(all1, hn::LoadU(d, from + lanes));
+      all2 = hn::Xor(all2, hn::LoadU(d, from + 2 * lanes));
+      all3 = hn::Xor(all3, hn::LoadU(d, from + 3 * lanes));
+      all4 = hn::Xor(all4, hn::LoadU(d, from + 4 * lanes));
+      all5 = hn::Xor(all5, hn::LoadU(d, from + 5 * lanes));
+      all6 = hn::Xor(all6, hn::LoadU(d, from + 6 * lanes));
+      all7 = hn::Xor(all7, hn::LoadU(d, from + 7 * lanes));
+    }
   }
   const auto low = hn::Xor(hn::Xor(all0, all1), hn::Xor(all2, all3));
   const auto high = hn::Xor(hn::Xor(all4, all5), hn::Xor(all6, all7));
@@ -106,7 +112,7 @@ uint8_t ReadAll(const uint8_t* HWY_RESTRICT data, size_t bytes) {
   hn::Store(hn::Xor(low, high), d, each);
   uint8_t all = 0;
   for (size_t j = 0; j < lanes; ++j) all ^= each[j];
-  for (; i < bytes; ++i) all ^= data[i];
+  for (size_t i = kStreams * stream; i < bytes; ++i) all ^= data[i];
   return all;
 }
 
