@@ -32,14 +32,18 @@ constexpr size_t kVectors = kPanel / kLanes;
 // and 3. Among the shapes that fit, 6 x 4 vectors need the fewest instructions for a multiply-add,
 // 34 for 24; 12 x 2 need 38, which shows where another hyperthread shares the core's front end.
 // Columns in a step: its part of the panels takes 32 KiB of 48 with AVX-512, 16 of 32 with AVX2.
+// Columns for each line that is fetched of a piece: with many, more tiles share the fetching; with
+// few, a tile of several panels has fewer pieces to keep pointers to.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 constexpr size_t kRegisters = 32;
 constexpr size_t kPanels = 4;
 constexpr size_t kStep = 128;
+constexpr size_t kEvery = 2;
 #else
 constexpr size_t kRegisters = HWY_ARCH_ARM_A64 ? 32 : 16;
 constexpr size_t kPanels = 1;
 constexpr size_t kStep = 256;
+constexpr size_t kEvery = 4;
 #endif
 constexpr size_t kRows = kPanels * kVectors * 7 < kRegisters ? 6 : 2;
 constexpr size_t kColumns = kPanels * kPanel;
@@ -58,7 +62,7 @@ constexpr bool kFollowsStreams = HWY_TARGET == HWY_AVX2;
 constexpr size_t kLine = 64;  // of a cache
 constexpr int kToL2 = 2;  // __builtin_prefetch's word for it: what is next would not fit into L1
 static_assert(kPanel % kLanes == 0 && kDepth % kStep == 0 && kAhead % kStep == 0);
-static_assert(kPiece % kColumns == 0 && kBlock % kRows == 0);
+static_assert(kPiece % kColumns == 0 && kBlock % kRows == 0 && 4 % kEvery == 0);
 
 // Stands for a bias where there is none.
 static_assert(kPanels <= kStreams);
@@ -72,10 +76,9 @@ HWY_INLINE VF LoadWeights(const uint16_t* from) {
   return hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, from))));
 }
 
-// Pieces of a panel's step that are fetched side by side: of each a line for every four columns,
-// which are computed together.
+// Pieces of a panel's step that are fetched side by side.
 template <class T>
-constexpr size_t kPieces = 4 * kPanel * sizeof(T) / kLine;
+constexpr size_t kPieces = kEvery * sizeof(T) * kPanel / kLine;
 
 // Some panels from one column on: number i of panel q is at data + q * apart + i * kPanel.
 template <class T>
@@ -92,12 +95,12 @@ struct Panels {
   // Piece f of what is fetched of a step; see Fetch.
   const char* Piece(size_t f) const {
     return reinterpret_cast<const char*>(Skip(f / kPieces<T>).data) +
-           f % kPieces<T> * (kStep / 4) * kLine;
+           f % kPieces<T> * (kStep / kEvery) * kLine;
   }
 };
 
 // What is fetched while a tile is computed, evenly, since a core waits for no more than a dozen
-// lines at once: from each of kF places kL lines for every four columns.
+// lines at once: from each of kF places kL lines for every kEvery columns.
 template <size_t kF, size_t kL>
 struct Fetch {
   const char* from[kF == 0 ? 1 : kF] = {};
@@ -151,8 +154,10 @@ HWY_NOINLINE void Tile(const Problem& p, const Place& at, Panels<T> w, Fetched f
   // Counting takes slots that multiply-adds could have: four columns at a time are 3 to 5 % faster
   // than two, eight are no faster than four.
   for (; k + 4 <= at.depth; k += 4) {
-    fetch.Next();
-    Each<4>([&](auto i) TILE_ATTR { add(k + i); });
+    Each<4>([&](auto i) TILE_ATTR {
+      if (i % kEvery == 0) fetch.Next();
+      add(k + i);
+    });
   }
   for (; k < at.depth; ++k) add(k);
 
