@@ -57,12 +57,13 @@ constexpr size_t kBlock = 96;
 constexpr size_t kStreams = 4;
 constexpr size_t kAhead = 256;
 // Whether several streams need no fetching: a Zen 3 follows them by itself and reads 20 % less when
-// it is told what comes next. The Xeons that were measured, with AVX-512, read more.
+// it is told what comes next. Xeons with AVX-512 read more; other CPUs with AVX2 were not measured.
 constexpr bool kFollowsStreams = HWY_TARGET == HWY_AVX2;
 constexpr size_t kLine = 64;  // of a cache
 constexpr int kToL2 = 2;  // __builtin_prefetch's word for it: what is next would not fit into L1
 static_assert(kPanel % kLanes == 0 && kDepth % kStep == 0 && kAhead % kStep == 0);
-static_assert(kPiece % kColumns == 0 && kBlock % kRows == 0 && 4 % kEvery == 0);
+static_assert(kPiece % kColumns == 0 && kBlock % kRows == 0);
+static_assert(4 % kEvery == 0 && kEvery * sizeof(uint16_t) * kPanel % kLine == 0);
 
 // Stands for a bias where there is none.
 static_assert(kPanels <= kStreams);
@@ -116,7 +117,7 @@ struct Fetch {
 // sum + a * b, in the register that sum was in. Where a tile takes all 16 of them, GCC 12 would put
 // some sums where a factor was and others into memory meanwhile: 9 % of a product's time.
 HWY_INLINE VF AddProduct(VF a, VF b, VF sum) {
-#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2 && !defined(HWY_DISABLE_BMI2_FMA)
   asm("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
   return sum;
 #else
@@ -238,11 +239,12 @@ void WithAtLeast(size_t n, const Body& body) {
   body(std::integral_constant<size_t, kMost>());
 }
 
-// The tiles of `rows` rows of x from at.row on. All of them fetch a share of what comes next, kP
+// The tiles of `rows` rows of x from at.row on. Evenly among them they fetch what comes next, kP
 // panels of it, where `next` is not empty: if the last ones alone did, they would wait for memory.
 template <size_t kP, class T>
 void DownRows(const Problem& p, Place at, size_t rows, Panels<float> w, Panels<T> next) {
   constexpr size_t kAll = kP * kPieces<T>;
+  constexpr size_t kMost = (kAll + 1) / 2;  // a tile: where anything comes next there are two
   const size_t tiles = (rows + kRows - 1) / kRows;
   const size_t pieces = next.data == nullptr ? 0 : kAll;
   size_t piece = 0;
@@ -250,8 +252,9 @@ void DownRows(const Problem& p, Place at, size_t rows, Panels<float> w, Panels<T
     // Evenly: a tile of one or two rows would wait for its sums.
     const size_t left = tiles - tile;
     const size_t count = (rows + left - 1) / left;
-    const size_t fetched = (pieces - piece + left - 1) / left;
-    WithAtLeast<kAll>(fetched, [&](auto most) {
+    const size_t fetched = pieces * (tile + 1) / tiles - piece;
+    assert(fetched <= kMost);
+    WithAtLeast<kMost>(fetched, [&](auto most) {
       Fetch<most, 1> fetch;  // the last of the pieces several times, if they are fewer
       for (size_t f = 0; f < most; ++f)
         fetch.from[f] = next.Piece(piece + std::min(f, fetched - 1));

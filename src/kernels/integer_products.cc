@@ -126,7 +126,9 @@ constexpr size_t kTogether = 2;
 // after the other, 96 KiB: both from an L2 cache.
 constexpr size_t kPanel = 64;
 constexpr size_t kBlock = 96;
-// Bytes ahead at which weights are fetched where they are read one after the other.
+// Streams in which one row of x reads weights. A Zen 3 reads four, which it follows by itself, 14 %
+// faster than one whose bytes are fetched so far ahead, which is what Xeons were measured with.
+constexpr size_t kStreams = HWY_TARGET == HWY_AVX2 ? 4 : 1;
 constexpr size_t kFetchAhead = 2048;
 static_assert(kDepth % 64 == 0 && kPanel % kColumns == 0 && kBlock % kRows == 0);
 
@@ -279,32 +281,51 @@ size_t PartDepth(const Weights& w, size_t k) {
   return std::min(kDepth, (static_cast<size_t>(w.columns) - k + kGroup - 1) / kGroup * kGroup);
 }
 
-// One row of x, with weights that need little work: W is read from its first byte to its last,
-// which is how memory is fastest.
-template <class Row>
-void One(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
+// One row of x, with weights that need little work: kS rows of W side by side, so far apart.
+template <size_t kS, class Row>
+HWY_INLINE void OneBy(const Problem& p, const RoundedRows& rows, size_t column, size_t apart) {
   constexpr size_t kGroup = WeightGroup(Row::kType);
   const auto columns = static_cast<size_t>(p.weights.columns);
-  for (size_t column = begin; column < end; ++column) {
-    Row w;
-    w.Begin(p.weights, column);
-    for (size_t k = 0; k < columns; k += kDepth) {
-      const XPart x(p, rows, k);
-      const float* scales = ScalesOf<Row>(p.weights, column, k);
-      const size_t depth = PartDepth<Row>(p.weights, k);
-      VF sum = hn::Zero(DF());
-      for (size_t i = 0; i < depth; i += kGroup) {
-        hwy::Prefetch(static_cast<const char*>(w.At(k + i)) + kFetchAhead);
-        VI whole = hn::Zero(DI());
-        EachVector<kGroup / kLanes16>([&](auto vector) TILE_ATTR {
-          const size_t at = i + vector * kLanes16;
-          whole = AddProducts(hn::Load(D16(), x.q + at), w.Load(k + at), whole);
+  Row w[kS];
+  Each<kS>([&](auto s) TILE_ATTR { w[s].Begin(p.weights, column + s * apart); });
+  for (size_t k = 0; k < columns; k += kDepth) {
+    const XPart x(p, rows, k);
+    const size_t depth = PartDepth<Row>(p.weights, k);
+    const float* scales[kS];
+    VF sum[kS];
+    Each<kS>([&](auto s) TILE_ATTR {
+      scales[s] = ScalesOf<Row>(p.weights, column + s * apart, k);
+      sum[s] = hn::Zero(DF());
+    });
+    for (size_t i = 0; i < depth; i += kGroup) {
+      if (kStreams == 1) hwy::Prefetch(static_cast<const char*>(w[0].At(k + i)) + kFetchAhead);
+      VI whole[kS];
+      Each<kS>([&](auto s) TILE_ATTR { whole[s] = hn::Zero(DI()); });
+      EachVector<kGroup / kLanes16>([&](auto vector) TILE_ATTR {
+        const size_t at = i + vector * kLanes16;
+        const V16 xv = hn::Load(D16(), x.q + at);
+        Each<kS>([&](auto s) TILE_ATTR {
+          VI more = AddProducts(xv, w[s].Load(k + at), whole[s]);
+          if (kS > 1) InRegister(more);
+          whole[s] = more;
         });
-        sum = hn::MulAdd(hn::ConvertTo(DF(), whole), hn::Set(DF(), *scales++), sum);
-      }
-      StoreOne(p, column, k, hn::Mul(sum, hn::Set(DF(), *x.scales)));
+      });
+      Each<kS>([&](auto s) TILE_ATTR {
+        const VF scale = hn::Set(DF(), scales[s][i / kGroup]);
+        sum[s] = hn::MulAdd(hn::ConvertTo(DF(), whole[s]), scale, sum[s]);
+      });
     }
+    const VF x_scale = hn::Set(DF(), *x.scales);
+    Each<kS>([&](auto s)
+                 TILE_ATTR { StoreOne(p, column + s * apart, k, hn::Mul(sum[s], x_scale)); });
   }
+}
+
+template <class Row>
+void One(const Problem& p, const RoundedRows& rows, size_t begin, size_t end) {
+  const size_t apart = (end - begin) / kStreams;
+  for (size_t i = 0; i < apart; ++i) OneBy<kStreams, Row>(p, rows, begin + i, apart);
+  for (size_t n = begin + kStreams * apart; n < end; ++n) OneBy<1, Row>(p, rows, n, 0);
 }
 
 // kM rows of x: W is read once, and widened in passing.
@@ -396,7 +417,8 @@ void Range(const Problem& p, const RoundedRows& rows, size_t begin, size_t end, 
   }
 }
 
-size_t IntegerPanelHere() { return kPanel; }
+// One row reads W in long streams.
+size_t IntegerPieceHere(size_t rows) { return rows == 1 ? kStreams * kPanel : kPanel; }
 
 void MultiplyIntegerRange(const Problem& p, const RoundedRows& rows, size_t begin, size_t end,
                           size_t last) {
@@ -465,7 +487,7 @@ HWY_AFTER_NAMESPACE();
 namespace cosformer {
 
 HWY_EXPORT(MultiplyIntegerRange);
-HWY_EXPORT(IntegerPanelHere);
+HWY_EXPORT(IntegerPieceHere);
 HWY_EXPORT(RoundRowRange);
 HWY_EXPORT(ReadIntegerRow);
 
@@ -474,7 +496,7 @@ void MultiplyIntegers(const Problem& p, const RoundedRows& x, size_t begin, size
   HWY_DYNAMIC_DISPATCH(MultiplyIntegerRange)(p, x, begin, end, last);
 }
 
-size_t IntegerPanel() { return HWY_DYNAMIC_DISPATCH(IntegerPanelHere)(); }
+size_t IntegerPiece(size_t rows) { return HWY_DYNAMIC_DISPATCH(IntegerPieceHere)(rows); }
 
 void RoundRows(const Problem& p, size_t begin, size_t end, int16_t* q, float* scales) {
   HWY_DYNAMIC_DISPATCH(RoundRowRange)(p, begin, end, q, scales);

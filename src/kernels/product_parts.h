@@ -38,9 +38,9 @@ void MultiplyFloats(const Problem& p, size_t begin, size_t end, size_t last);
 void MultiplyIntegers(const Problem& p, const RoundedRows& x, size_t begin, size_t end,
                       size_t last);
 
-// Columns that are best multiplied at a time, with floats and so many rows of x; whole panels.
+// Columns that are best multiplied at a time with so many rows of x; of floats, whole panels.
 size_t FloatPiece(size_t rows);
-size_t IntegerPanel();
+size_t IntegerPiece(size_t rows);
 
 // Row `row` as numbers.
 void ReadIntegers(const Weights& weights, size_t row, float* to);

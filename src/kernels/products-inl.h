@@ -7,8 +7,6 @@
 #define COSFORMER_PRODUCTS_INL_H
 #endif
 
-#include <utility>
-
 #include "kernels/product_parts.h"
 #include "kernels/vectors-inl.h"
 

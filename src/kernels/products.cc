@@ -123,7 +123,8 @@ void MultiplyWithIntegers(const Problem& p, int threads) {
   // Parts of columns.
   constexpr size_t kUnit = 8;
   OnThreads(
-      {static_cast<size_t>(p.weights.rows), IntegerPanel(), kUnit, shared ? size_t{4} : size_t{1}},
+      {static_cast<size_t>(p.weights.rows), IntegerPiece(p.rows), kUnit,
+       shared ? size_t{4} : size_t{1}},
       threads,
       [&](size_t own, size_t team) {
         if (!shared) return;
