@@ -285,7 +285,8 @@ void CheckSameConfig(const LinearStateConfig& expected, const LinearStateConfig&
   if (expected.endless != given.endless) {
     Fail("state: ", given_name,
          given.endless ? " is endless, but one that ends with its horizon is expected"
-                       : " ends with its horizon, but an endless one is expected");
+                       : " ends with its horizon, but an endless one is expected",
+         ": it is one or the other from its beginning (endless, --endless)");
   }
   if (expected.forgets != given.forgets) {
     Fail("state: ", given_name,

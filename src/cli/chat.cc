@@ -18,7 +18,8 @@ namespace {
 constexpr const char* kHelp =
     "/undo takes the last turn back, /reset forgets all, /save FILE and /load FILE keep the "
     "text's\n"
-    "state, /stats shows speed and memory, /quit or Ctrl-D ends; Ctrl-C stops an answer.\n";
+    "state, /stats shows speed and memory, /quit or Ctrl-D ends; Ctrl-C stops an answer. A line\n"
+    "that is to begin with / is typed with two.\n";
 
 // "{}" becomes the line, and the two characters \n a new line.
 std::string Filled(const std::string& turn, const std::string& line) {
@@ -55,8 +56,9 @@ class Conversation {
 
   // False: the end.
   bool Take(const std::string& line) {
-    if (line.starts_with("/")) return Command(line);
-    Answer(line);
+    const bool escaped = line.starts_with("//");
+    if (line.starts_with("/") && !escaped) return Command(line);
+    Answer(escaped ? line.substr(1) : line);
     return true;
   }
 
@@ -103,13 +105,13 @@ class Conversation {
     const runtime::Generated result =
         Generate(session_, options, [&](const runtime::GeneratedToken& token) {
           std::fputs(token.text.c_str(), stdout);
-          std::fflush(stdout);
-          return interrupt.Signal() == 0;
+          return std::fflush(stdout) == 0 && interrupt.Signal() == 0;
         });
     stats_.tokens = static_cast<int64_t>(result.tokens.size());
     stats_.seconds = report::SecondsSince(start);
     std::fputs("\n", stdout);
     std::fflush(stdout);
+    if (arguments_.stats) std::fputs(DescribeStats(session_, stats_).c_str(), stderr);
     const bool room = HasRoom(session_);
     if (room) session_.Feed(result.tokens.back());
     turns_.push_back(session_);
@@ -140,6 +142,7 @@ int Chat(const runtime::Model& model, runtime::Session& session, const GenerateA
   if (terminal) std::fputs(kHelp, stderr);
   Conversation conversation(model, session, arguments, begun);
   std::string line;
+  int wrong = 0;
   int signal = 0;
   for (;;) {
     if (terminal) {
@@ -157,9 +160,16 @@ int Chat(const runtime::Model& model, runtime::Session& session, const GenerateA
     } catch (const Error& error) {
       // One line was wrong; the text before it stands.
       fmt::print(stderr, "cosformer: {}\n", error.what());
+      ++wrong;
     }
+    if (std::ferror(stdout) != 0) break;
   }
   if (!arguments.save_session.empty()) session.Save(arguments.save_session);
+  if (std::ferror(stdout) != 0) throw Error("the text could not be written to standard output");
+  // On a terminal it was seen.
+  if (wrong > 0 && !terminal) {
+    throw Error(fmt::format("{} of the lines had no answer: see above", wrong));
+  }
   return signal;
 }
 

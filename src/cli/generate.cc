@@ -1,5 +1,6 @@
 // `cosformer generate`: a prompt in, text out as it comes.
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -39,6 +40,11 @@ memory that does not grow with the text as far as its layers are linear.)";
 constexpr const char* kFooter = R"(
 Without --seed every run is another; with it, the same text comes every time.
 With a model of masked tokens, <mask> in the prompt is filled in.
+One line break at the end of a file or of standard input is not part of the prompt.
+
+In a chat, /undo takes the last turn back, /reset forgets all, /save FILE and /load FILE keep the
+text's state, /stats shows speed and memory, /quit or the end of input ends it; Ctrl-C stops an answer.
+A line that is to begin with / is typed with two.
 
 Examples
   cosformer generate runs/lm-cosformer --prompt "Attention is"
@@ -60,7 +66,7 @@ void CheckUtf8(const std::string& text, const std::string& what) {
   const size_t bad = FindInvalidUtf8(text);
   if (bad == text.size()) return;
   throw Error(
-      fmt::format("{} is no UTF-8: byte {} (0x{:02x}) begins no character; convert it, as "
+      fmt::format("{} is no UTF-8: byte {} (0x{:02x}) begins no whole character; convert it, as "
                   "with iconv -t utf-8",
                   what, bad, static_cast<unsigned char>(text[bad])));
 }
@@ -86,6 +92,12 @@ std::optional<std::string> PromptOf(const GenerateArguments& arguments) {
   std::string text = ReadText("-");
   CheckUtf8(text, "standard input");
   return text;
+}
+
+// Whether somebody has put a text there.
+bool StandardInputHasText() {
+  int bytes = 0;
+  return isatty(STDIN_FILENO) == 0 && ioctl(STDIN_FILENO, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
 std::vector<int32_t> TokensOf(const runtime::Model& model, const GenerateArguments& arguments,
@@ -153,6 +165,12 @@ void FillBlanks(const runtime::Model& model, const std::string& prompt,
   PrintResults(filled + "\n\n" + table, JsonText(json, 2) + "\n", arguments.json);
 }
 
+std::string OnOneLine(const std::string& text) {
+  std::string line;
+  for (const char c : text) c == '\n' ? line += "\\n" : line += c;
+  return line;
+}
+
 void SearchBeams(const runtime::Session& session, const GenerateArguments& arguments,
                  const std::string& echoed) {
   runtime::BeamOptions options;
@@ -164,7 +182,7 @@ void SearchBeams(const runtime::Session& session, const GenerateArguments& argum
   std::string table;
   nlohmann::json json = {{"beams", nlohmann::json::array()}};
   for (const runtime::Beam& beam : beams) {
-    table += fmt::format("{:8.3f}  {}{}\n", beam.score, echoed, beam.text);
+    table += fmt::format("{:8.3f}  {}\n", beam.score, OnOneLine(echoed + beam.text));
     json["beams"].push_back({{"text", beam.text},
                              {"tokens", beam.tokens},
                              {"log_probability", beam.log_probability},
@@ -214,6 +232,25 @@ void CheckTogether(const GenerateArguments& arguments, const CLI::App& command) 
       }
     }
   };
+  const auto need = [&](const char* option, bool holds, const char* other) {
+    if (command.get_option(option)->count() > 0 && !holds) {
+      throw Error(fmt::format("{} is for {}: give that too, or leave it out", option, other));
+    }
+  };
+  for (const char* option : {"--file", "--session", "--save-session", "--json"}) {
+    const CLI::Option* given = command.get_option(option);
+    if (given->count() > 0 && given->as<std::string>().empty()) {
+      throw Error(fmt::format("{} is empty: give a file's name", option));
+    }
+  }
+  if (arguments.beams < 0)
+    throw Error(fmt::format("--beams is {}; give 1 or more", arguments.beams));
+  need("--turn", arguments.chat, "--chat");
+  need("--length-penalty", arguments.beams > 0, "--beams");
+  if (arguments.turn.find("{}") == std::string::npos) {
+    throw Error(fmt::format("--turn is \"{}\", which leaves out what was typed: put {{}} there",
+                            arguments.turn));
+  }
   if (arguments.beams > 0) {
     refuse("--beams", {"--chat", "--stats", "--save-session", "--likeliest", "--stop", "--bias",
                        "--seed", "--temperature", "--top-k", "--top-p", "--min-p",
@@ -247,6 +284,17 @@ int Run(GenerateArguments& arguments) {
     throw Error(
         "this model does not write text: it tells classes or hidden tokens; see cosformer "
         "score");
+  }
+
+  if (arguments.options.likeliest > 0 && !arguments.chat && arguments.json.empty()) {
+    throw Error("--likeliest is for --json: give that too, or leave it out");
+  }
+  if (arguments.endless && model.max_tokens()) {
+    throw Error(fmt::format("--endless is not for this model: {} {}", model.network().LimitReason(),
+                            *model.max_tokens()));
+  }
+  if (!arguments.chat && !arguments.session.empty() && !prompt && StandardInputHasText()) {
+    fmt::print(stderr, "cosformer: with --session standard input is not read; --file - reads it\n");
   }
 
   runtime::Session session = arguments.session.empty()
@@ -301,7 +349,7 @@ int Run(GenerateArguments& arguments) {
                *model.max_tokens(),
                model.network().config().positions.kind == PositionKind::kLearned
                    ? ""
-                   : "; --endless goes on");
+                   : "; begun with --endless it would go on");
   }
   if (!arguments.json.empty()) {
     const std::string text = JsonText(ToJson(model, result, arguments, stats, likeliest), 2) + "\n";
@@ -378,19 +426,25 @@ void AddGenerate(CLI::App& app, int& code) {
   };
   CLI::Option* prompt = command->add_option("--prompt", arguments->prompt, "Text to go on after");
   prompt->group("Prompt");
-  command->add_option("--file", arguments->file, "The same from a file")
+  command->add_option("--file", arguments->file, "The same from a file; - for standard input")
       ->default_str("")
       ->group("Prompt");
-  command->add_option("--prompt-tokens", arguments->prompt_tokens, "The same as numbers of tokens")
+  command
+      ->add_option("--prompt-tokens", arguments->prompt_tokens,
+                   "The same as numbers of tokens, as 5,17,3")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->default_str("")
       ->group("Prompt");
   command->add_flag("--echo", arguments->echo, "Show the prompt before the text")->group("Prompt");
 
-  command->add_option("--max-tokens", options.max_tokens, "Tokens to write at most")->group("Text");
+  command->add_option("--max-tokens", options.max_tokens, "Tokens to write at most")
+      ->check(WholeNumber<int64_t>())
+      ->group("Text");
   command->add_option("--temperature", sampling.temperature, "0: always the likeliest token")
       ->group("Text");
   command->add_option("--top-k", sampling.top_k, "Of the K likeliest tokens only; 0: of all")
+      ->check(WholeNumber<int64_t>())
       ->group("Text");
   command
       ->add_option("--top-p", sampling.top_p, "Of the fewest likeliest that have this probability")
@@ -408,34 +462,43 @@ void AddGenerate(CLI::App& app, int& code) {
                    "How many tokens are recent; 0: all")
       ->group("Text");
   command
-      ->add_option("--bias", arguments->bias,
-                   "TOKEN=VALUE, added to the token's logit; 13=-inf forbids it")
+      ->add_option(
+          "--bias", arguments->bias,
+          "TOKEN=VALUE, added to the token's logit; 13=-inf forbids it; may be given again")
+      ->allow_extra_args(false)
       ->default_str("")
       ->group("Text");
   command->add_option("--stop", options.stop, "End before this text; may be given again")
+      ->allow_extra_args(false)
       ->default_str("")
       ->group("Text");
   command->add_flag("--ignore-end", arguments->ignore_end, "Go on after the token that ends a text")
       ->group("Text");
-  command->add_option("--seed", arguments->seed, "The same seed, the same text")->group("Text");
+  command->add_option("--seed", arguments->seed, "The same seed, the same text")
+      ->check(WholeNumber<uint64_t>())
+      ->group("Text");
   command->add_option("--beams", arguments->beams, "Search for so many of the likeliest texts")
+      ->check(WholeNumber<int64_t>())
       ->group("Text");
   command
       ->add_option("--length-penalty", arguments->length_penalty,
                    "Beams: ranked by log-probability / length ^ this")
       ->group("Text");
 
-  text("--session", arguments->session, "Go on with the text saved in this file");
+  text("--session", arguments->session,
+       "Go on with the text saved in this file, as it is or after --prompt or --file");
   text("--save-session", arguments->save_session, "Save the text's state there, a few MB");
   command->add_flag("--endless", arguments->endless,
-                    "Past the horizon, attend to the last half of it at least");
+                    "Past the horizon, attend to the last half of it at least; a session keeps to "
+                    "what it began with");
   command->add_flag("--chat", arguments->chat, "Line by line: yours, then the model's");
   command->add_option("--turn", arguments->turn,
                       "Chat: what is made of a line, {} being the line and \\n a new one");
   command->add_option("--likeliest", options.likeliest,
                       "Also give so many of the likeliest tokens at each place, with --json");
   command->add_option("--threads", arguments->threads, "Threads; 0: all cores");
-  command->add_flag("--stats", arguments->stats, "Tokens a second and memory, on stderr");
+  command->add_flag("--stats", arguments->stats,
+                    "Tokens a second and memory, on stderr; in a chat after every answer");
   AddJsonOption(*command, arguments->json);
   command->callback([arguments, command, &code] {
     CheckTogether(*arguments, *command);

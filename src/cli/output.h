@@ -2,10 +2,30 @@
 // subcommands have.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <limits>
 #include <string>
 
 namespace cosformer::cli {
+
+// CLI11 alone takes -1 and 10^30 for unsigned numbers.
+template <class T>
+CLI::Validator WholeNumber() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        T number = 0;
+        const char* end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, number);
+        if (error == std::errc() && stop == end) return std::string();
+        using Limits = std::numeric_limits<T>;
+        return fmt::format("\"{}\" is no whole number from {} to {}", text, Limits::min(),
+                           Limits::max());
+      },
+      "");
+}
 
 void AddJsonOption(CLI::App& app, std::string& json);
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -102,6 +103,8 @@ int RunProgram(CLI::App& app, int argc, char** argv) {
 
 int RunProgram(CLI::App& app, std::vector<std::string> words) {
   ListBriefly(app);
+  // A file larger than the user may write is an error of the write, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return Parse(app, std::move(words));
   } catch (const Error& error) {

@@ -99,7 +99,7 @@ class NewDirectory {
       : place_(std::move(place)), beside_(place_.string() + ".partial") {
     std::error_code error;
     if (fs::create_directory(beside_, error)) return;
-    throw Error(error ? fmt::format("cannot make the directory \"{}\": {}", beside_.string(),
+    throw Error(error ? fmt::format("cannot make the directory \"{}\": {}", place_.string(),
                                     error.message())
                       : fmt::format("\"{}\" exists: a conversion is going on there, or was stopped "
                                     "half way; remove it, or give another place",

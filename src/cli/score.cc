@@ -119,6 +119,9 @@ Scored ScoreText(const Model& model, const std::string& text, const ScoreArgumen
   const Tokenizer& tokenizer = *model.tokenizer();
   const std::vector<int32_t> tokens = model.Encode(text);
   const auto size = static_cast<int64_t>(tokens.size());
+  if (arguments.lines && size < 2) {
+    return {"-\n", {{"tokens", size}, {"predicted", 0}}};  // nothing stands before it
+  }
   const runtime::Windows windows = WindowsFor(model, size, arguments.length, arguments.stride);
   report::Meter meter;
   const std::vector<runtime::TokenScore> scores =
@@ -393,7 +396,8 @@ void AddScore(CLI::App& app) {
       score->add_option("--pair", arguments->pair, "The second text, for models that read two");
   score->add_option("--pair-file", arguments->pair_file, "A file with the second text");
   score->add_flag("--lines", arguments->lines,
-                  "Every line is a text: one result a line, in --json too; an empty one has none. "
+                  "Every line is a text: one result a line, in --json too; an empty one, or with a "
+                  "language model one of a single token, has none: -. "
                   "Language models print log-probability, perplexity a token, tokens");
   score->add_option("--likeliest", arguments->likeliest,
                     "So many of the likeliest tokens with each token or <mask>; 0: one, or five");

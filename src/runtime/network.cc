@@ -159,8 +159,8 @@ void Network::CheckTokens(std::span<const int32_t> tokens, int64_t position) con
     throw Error(fmt::format(
         "the text has {} tokens, and {} {}; {}", end, limit_reason_, *limit_,
         learned ? "give a shorter one, or train with other positions (rotary, sinusoidal or none)"
-        : config_.kind == ModelKind::kDecoder ? "give a shorter one, or go on without an end in "
-                                                "endless mode"
+        : config_.kind == ModelKind::kDecoder ? "give a shorter one, or begin in endless mode "
+                                                "(endless, --endless)"
                                               : "give a shorter one"));
   }
 }

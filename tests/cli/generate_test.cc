@@ -32,6 +32,10 @@ TEST_F(GenerateCommand, TakesThePromptFromAFileOrStandardInputOrAsTokens) {
   ASSERT_EQ(std::system(piped.c_str()), 0);
   EXPECT_EQ(ReadFile(folder_ / ".piped"), expected);
   EXPECT_EQ(Run("generate m --prompt hello --echo" + options).out, "hello" + expected);
+  // Options that may be given again leave the model alone.
+  EXPECT_EQ(
+      Run("generate --stop zzz --bias 3=0 --prompt-tokens 104,101,108,108,111 m" + options).out,
+      expected);
 }
 
 TEST_F(GenerateCommand, GivesJsonWithEveryTokenAndItsAlternatives) {
@@ -82,6 +86,22 @@ TEST_F(GenerateCommand, EndsAtTheHorizonAndSaysSoAndGoesOnInEndlessMode) {
   ASSERT_EQ(full.code, 0) << full.err;
   EXPECT_EQ(json::parse(full.out)["tokens"].size(), 96u);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "s"));
+  ExpectRefusal("generate m --session s --endless",
+                "an endless one is expected: it is one or the other from its beginning");
+}
+
+TEST_F(GenerateCommand, SaysThatASessionLeavesStandardInputAlone) {
+  WriteModel("m");
+  ASSERT_EQ(Run("generate m --prompt hello --max-tokens 5 --save-session s").code, 0);
+  WriteText("text", "more");
+  const std::string command = "generate m --session s --max-tokens 3 --seed 1 ";
+  const Outcome alone = Run(command, "text");
+  EXPECT_EQ(alone.code, 0);
+  EXPECT_TRUE(Contains(alone.err, "standard input is not read; --file - reads it"));
+  EXPECT_EQ(Run(command).out, alone.out);
+  EXPECT_EQ(Run(command).err, "");
+  const Outcome read = Run(command + "--file - --json -", "text");
+  EXPECT_EQ(json::parse(read.out)["prompt_tokens"], 4);
 }
 
 TEST_F(GenerateCommand, FindsBeams) {
@@ -106,26 +126,52 @@ TEST_F(GenerateCommand, FillsBlanksWithAMaskedModel) {
 TEST_F(GenerateCommand, ChatsLineByLineWithMemoryAndUndo) {
   WriteModel("m", {{"max_length", 4096}});
   std::string errors;
-  const auto chat = [&](const std::string& lines) {
+  const auto chat = [&](const std::string& lines, int code = 0) {
     WriteText("lines", lines);
     const Outcome outcome = Run("generate m --chat --seed 1 --max-tokens 6 --ignore-end", "lines");
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.code, code) << outcome.err;
     errors = outcome.err;
     return outcome.out;
   };
   const std::string one = chat("hello\n");
   EXPECT_FALSE(one.empty());
-  // What was taken back leaves no trace, and a line that is wrong ends nothing.
+  // What was taken back leaves no trace, and a line that is wrong ends nothing, but is told.
   const std::string two = chat("hello\nagain\n");
   EXPECT_EQ(two.substr(0, one.size()), one);
-  const std::string undone = chat("hello\nother\n/undo\n\xff\nagain\n");
+  const std::string undone = chat("hello\nother\n/undo\n\xff\nagain\n", 1);
   EXPECT_EQ(undone.substr(undone.size() - (two.size() - one.size())), two.substr(one.size()));
   EXPECT_TRUE(Contains(errors, "UTF-8"));
+  EXPECT_TRUE(Contains(errors, "1 of the lines had no answer"));
   // What made the text too long is taken back, and no more.
   const std::string flood(5000, 'a');
-  const std::string emptied = chat("hello\n" + flood + "\nagain\n");
+  const std::string emptied = chat("hello\n" + flood + "\nagain\n", 1);
   EXPECT_TRUE(Contains(errors, "the text has"));
   EXPECT_EQ(emptied.substr(emptied.size() - (two.size() - one.size())), two.substr(one.size()));
+}
+
+TEST_F(GenerateCommand, AChatTellsItsSpeedAndTakesLinesThatBeginWithASlash) {
+  WriteModel("m", {{"max_length", 4096}});
+  const std::string options = "generate m --chat --temperature 0 --max-tokens 6 --ignore-end";
+  WriteText("lines", "//hello\n");
+  const Outcome outcome = Run(options + " --stats", "lines");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(Contains(outcome.err, "text      6 tokens in "));
+  // What is made of the line has one slash.
+  WriteText("slash", "hello\n");
+  EXPECT_EQ(Run(options + " --turn '/{}'", "slash").out, outcome.out);
+  WriteText("command", "/hello\n");
+  EXPECT_TRUE(Contains(Run(options, "command").err, "/undo takes the last turn back"));
+}
+
+TEST_F(GenerateCommand, AChatWhoseTextCannotBeWrittenEnds) {
+  WriteModel("m", {{"max_length", 4096}});
+  WriteText("lines", "a\nb\n");
+  const std::string full = "cd '" + folder_.string() +
+                           "' && '" COSFORMER_COMMAND
+                           "' generate m --chat <lines >/dev/full 2>.err";
+  EXPECT_NE(std::system(full.c_str()), 0);
+  EXPECT_EQ(ReadFile(folder_ / ".err"),
+            "cosformer: the text could not be written to standard output\n");
 }
 
 TEST_F(GenerateCommand, AChatThatIsFullGoesBackToItsLastTurn) {
@@ -133,7 +179,7 @@ TEST_F(GenerateCommand, AChatThatIsFullGoesBackToItsLastTurn) {
   WriteText("lines", "hello\n" + std::string(60, 'a') + "\n" + std::string(5, 'b') +
                          "\n/undo\n/save after\n");
   const Outcome outcome = Run("generate m --chat --seed 1 --max-tokens 10 --ignore-end", "lines");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_TRUE(Contains(outcome.err, "as long as the model can read (96 tokens)"));
   const size_t said = outcome.err.find("saved after ");
   ASSERT_NE(said, std::string::npos) << outcome.err;
@@ -155,6 +201,18 @@ TEST_F(GenerateCommand, RefusesWithASentence) {
   ExpectRefusal("generate m --prompt a --beams 2 --save-session s", "--save-session");
   ExpectRefusal("generate m --chat --json x.json", "--chat does not go with --json");
   ExpectRefusal("generate m --prompt a --bias 3", "--bias takes TOKEN=VALUE");
+  for (const std::string number : {"-1", "18446744073709551616", "1e3", "''"}) {
+    ExpectRefusal("generate m --prompt a --seed " + number, "is no whole number from 0");
+  }
+  ExpectRefusal("generate m --prompt a --top-k 99999999999999999999", "is no whole number");
+  ExpectRefusal("generate m --prompt a --beams -1", "--beams is -1");
+  ExpectRefusal("generate m --prompt a --turn '{}'", "--turn is for --chat");
+  ExpectRefusal("generate m --chat --turn line", "put {} there");
+  ExpectRefusal("generate m --prompt a --length-penalty 2", "--length-penalty is for --beams");
+  ExpectRefusal("generate m --prompt a --likeliest 2", "--likeliest is for --json");
+  ExpectRefusal("generate m --prompt a --session ''", "--session is empty");
+  WriteModel("learned", {{"positions", "learned"}});
+  ExpectRefusal("generate learned --prompt a --endless", "--endless is not for this model");
   ExpectRefusal("generate m --prompt a --temperature -1", "temperature");
   ExpectRefusal("generate m --prompt a --max-tokens 0", "max_tokens is 0");
   ExpectRefusal("generate classes --prompt a", "cosformer score");

@@ -204,7 +204,7 @@ TEST_F(QuantizeCommandTest, WhatCanNotBeDoneIsOneSentenceAndLeavesNothing) {
   ExpectRefusal("quantize int8 out --weights int8", "int8 already");
   ExpectRefusal("quantize int8 out --weights bfloat16", "int8 already");
   ExpectRefusal("quantize lm left --weights int8", "left.partial");
-  ExpectRefusal("quantize lm missing/out --weights int8", "missing/out.partial");
+  ExpectRefusal("quantize lm missing/out --weights int8", "\"missing/out\"");
   ExpectRefusal("quantize lm . --weights int8", "give");
   ExpectRefusal("quantize judge out --weights int8 --text text", "cosformer score");
   ExpectRefusal("quantize lm out --weights int8 --text missing", "missing");

@@ -267,6 +267,17 @@ TEST_F(ScoreCommandTest, EveryLineIsATextWithLines) {
   }
 }
 
+TEST_F(ScoreCommandTest, ALineOfOneTokenHasNoScoreAndCostsNoOtherIts) {
+  WriteModel("lm");
+  WriteText("texts", "first line\na\nand a second\n");
+  const Outcome outcome = Run("score lm --file texts --lines --json lines.jsonl");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3);
+  EXPECT_TRUE(Contains(outcome.out, "\n-\n"));
+  EXPECT_TRUE(
+      Contains(testing::ReadFile(folder_ / "lines.jsonl"), "\n{\"predicted\":0,\"tokens\":1}\n"));
+}
+
 TEST_F(ScoreCommandTest, LinesArePairedWithLinesOrAllWithOneText) {
   WriteModel("towers", {{"model", "two-tower"}, {"classes", 2}});
   WriteText("a", "one\ntwo\n");

@@ -129,7 +129,7 @@ TEST_F(CorruptSessionsTest, ThatDoNotFitTheModelAreRefused) {
        "layer 0: it has seen 5 tokens, the session 6; the file is damaged"},
       {"an endless one", SavedWith(Hybrid({.endless = true, .threads = 0})),
        "layer 0: state: the file's state is endless, but one that ends with its horizon is "
-       "expected"},
+       "expected: it is one or the other from its beginning"},
       {"a state of another horizon", Vouched(WithState(good_, kHorizon, int64_t{95})),
        "layer 0: state: the file's state has horizon 95, but 96 is expected"},
   };
