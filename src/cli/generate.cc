@@ -486,7 +486,7 @@ void AddGenerate(CLI::App& app, int& code) {
       ->group("Text");
 
   text("--session", arguments->session,
-       "Go on with the text saved in this file, as it is or after --prompt or --file");
+       "Go on with the text saved in this file, as it is or with --prompt or --file behind it");
   text("--save-session", arguments->save_session, "Save the text's state there, a few MB");
   command->add_flag("--endless", arguments->endless,
                     "Past the horizon, attend to the last half of it at least; a session keeps to "
