@@ -9,6 +9,8 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <optional>
 
 #include "bench/memory.h"
 #include "cosformer/error.h"
@@ -112,40 +114,29 @@ Work StepWork(const Network& network, int64_t context, int64_t batch) {
           WeightBytes(network) + attention.bytes * static_cast<double>(batch)};
 }
 
-// Medians: of the time of a call, and of what the machine had to give between the calls.
-struct Timing {
-  double seconds = 0;
-  double fma_gflops = 0;
-  double read_gbps = 0;
+// One thing to be timed: a pass over its parts does `tokens` tokens of work.
+struct Item {
+  int64_t context = 0;
+  int64_t batch = 1;
+  double tokens = 1;
+  std::optional<Work> work;
+  size_t parts = 1;
+  std::function<void(size_t part)> call;
+  std::function<size_t()> state_bytes;  // of one text
 };
 
-Timing Time(double seconds, int threads, std::span<const Bytes> weights,
-            const std::function<void()>& call) {
-  // Short calls go several at a time, so that most of them find the caches as they leave them. Of
-  // long ones there may be one: more samples around it, since a moment is not like the next.
-  constexpr double kAtATime = 0.05;
-  constexpr int kAround = 4;
-  std::vector<double> times, peaks, reads;
-  const auto sample = [&](int count) {
-    for (int i = 0; i < count; ++i) {
-      peaks.push_back(SampleMultiplyAdds(threads));
-      reads.push_back(SampleReads(weights, threads));
-    }
-  };
-  sample(kAround);
-  const auto start = Clock::now();
-  do {
-    sample(1);
-    const auto group = Clock::now();
-    do {
-      const auto begin = Clock::now();
-      call();
-      times.push_back(SecondsSince(begin));
-    } while (SecondsSince(group) < kAtATime);
-  } while (SecondsSince(start) < seconds);
-  sample(kAround);
-  return {Median(times), Median(peaks), Median(reads)};
-}
+// What became of it. The time of a part is the median of its calls'.
+struct Timing {
+  std::vector<std::vector<double>> parts;  // seconds of each call
+  double spent = 0;
+  std::optional<int64_t> peak_bytes;
+
+  double Seconds() const {
+    double seconds = 0;
+    for (const std::vector<double>& calls : parts) seconds += Median(calls);
+    return seconds;
+  }
+};
 
 // Tokens that a model has as many of as anyone asks.
 std::vector<int32_t> SomeTokens(const Model& model, int64_t count) {
@@ -255,89 +246,176 @@ class Runner {
   }
 
  private:
-  void Add(Phase phase, int64_t context, int64_t batch, double tokens, const Timing& timing,
-           const Work* work, size_t state_bytes, const PeakMemory& memory) {
+  // Times the items in turns, each for --seconds at least: the machine changes from moment to
+  // moment, and what is to be compared should have met the same ones. Adds their rows.
+  void TimeInTurns(Phase phase, std::span<Item> items) {
+    // Short calls go several at a time, so that most of them find the caches as they leave them. Of
+    // long ones there may be one: more samples around it, since a moment is not like the next.
+    constexpr double kAtATime = 0.05;
+    constexpr int kAround = 4;
+    std::vector<double> peaks, reads;
+    const auto sample = [&](int count) {
+      for (int i = 0; i < count; ++i) {
+        peaks.push_back(SampleMultiplyAdds(threads_));
+        reads.push_back(SampleReads(memory_, threads_));
+      }
+    };
+    std::vector<Timing> timings(items.size());
+    // Watching memory costs a short call some of its speed: it is watched in the first pass, which
+    // is not timed where it is one call.
+    const auto watch = [&](size_t i, size_t part) {
+      const PeakMemory memory;
+      const auto begin = Clock::now();
+      items[i].call(part);
+      const double seconds = SecondsSince(begin);
+      std::optional<int64_t> peak = memory.Peak();
+      for (size_t other = 0; peak && other < items.size(); ++other) {
+        if (other != i) *peak -= HeldBy(items[other]);
+      }
+      timings[i].peak_bytes = std::max(timings[i].peak_bytes, peak);
+      return seconds;
+    };
+    for (size_t i = 0; i < items.size(); ++i) {
+      timings[i].parts.resize(items[i].parts);
+      if (items[i].parts == 1) watch(i, 0);
+    }
+    sample(kAround);
+    bool more = true;
+    for (size_t round = 0; more; ++round) {
+      more = false;
+      for (size_t i = 0; i < items.size(); ++i) {
+        const Item& item = items[i];
+        Timing& timing = timings[i];
+        progress_.Show(fmt::format("{}, {}, {} tokens, {} at a time", runtime::Name(weights_),
+                                   NameOf(phase), item.context, item.batch));
+        sample(1);
+        const size_t part = round % item.parts;
+        const double until = timing.spent + kAtATime;
+        do {
+          double seconds = 0;
+          if (item.parts > 1 && round < item.parts) {
+            seconds = watch(i, part);
+          } else {
+            const auto begin = Clock::now();
+            item.call(part);
+            seconds = SecondsSince(begin);
+          }
+          timing.parts[part].push_back(seconds);
+          timing.spent += seconds;
+        } while (item.parts == 1 && timing.spent < until);
+        more |= timing.spent < bench_.config.seconds || round + 1 < item.parts;
+      }
+    }
+    sample(kAround);
+    for (size_t i = 0; i < items.size(); ++i) {
+      AddRow(phase, items[i], timings[i], Median(peaks), Median(reads));
+    }
+    reads_.insert(reads_.end(), reads.begin(), reads.end());
+    peaks_.insert(peaks_.end(), peaks.begin(), peaks.end());
+  }
+
+  static int64_t HeldBy(const Item& item) {
+    return item.batch * static_cast<int64_t>(item.state_bytes());
+  }
+
+  void AddRow(Phase phase, const Item& item, const Timing& timing, double fma_gflops,
+              double read_gbps) {
     GenerateRow row;
     row.phase = phase;
     row.weights = weights_;
-    row.context = context;
-    row.batch = batch;
+    row.context = item.context;
+    row.batch = item.batch;
     row.threads = threads_;
-    row.tokens_per_second = tokens / timing.seconds;
-    if (work != nullptr) {
-      const double least = std::max(work->operations / (1e9 * timing.fma_gflops),
-                                    work->bytes / (1e9 * timing.read_gbps));
-      row.limit_share = least / timing.seconds;
+    const double seconds = timing.Seconds();
+    row.tokens_per_second = item.tokens / seconds;
+    if (item.work) {
+      const double least = std::max(item.work->operations / (1e9 * fma_gflops),
+                                    item.work->bytes / (1e9 * read_gbps));
+      row.limit_share = least / seconds;
     }
-    row.state_bytes = static_cast<int64_t>(state_bytes);
-    row.peak_bytes = memory.Peak();
+    row.state_bytes = static_cast<int64_t>(item.state_bytes());
+    row.peak_bytes = timing.peak_bytes;
     bench_.rows.push_back(row);
-  }
-
-  Timing TimeCalls(const std::function<void()>& call) {
-    const Timing timing = Time(bench_.config.seconds, threads_, memory_, call);
-    reads_.push_back(timing.read_gbps);
-    peaks_.push_back(timing.fma_gflops);
-    return timing;
   }
 
   void Show(Phase phase, const std::string& of) {
     progress_.Show(fmt::format("{}, {}{}", runtime::Name(weights_), NameOf(phase), of));
   }
 
+  // Long prompts in parts, which take turns with the shorter prompts.
   void Prefill(const Model& model) {
+    constexpr int64_t kPart = 4096;
+    std::vector<Item> items;
     for (const int64_t length : bench_.config.prompts) {
-      Show(Phase::kPrefill, fmt::format(" of {} tokens", length));
-      const std::vector<int32_t> tokens = SomeTokens(model, length);
-      const PeakMemory memory;
-      size_t bytes = 0;
-      const Timing timing = TimeCalls([&] {
-        Session session(model, {.checkpoints = 0});
-        session.Feed(tokens);
-        bytes = session.state_bytes();
-      });
-      const Work work = PrefillWork(model.network(), length);
-      Add(Phase::kPrefill, length, 1, static_cast<double>(length), timing, &work, bytes, memory);
+      const auto tokens = std::make_shared<std::vector<int32_t>>(SomeTokens(model, length));
+      const auto session = std::make_shared<std::optional<Session>>();
+      Item& item = items.emplace_back();
+      item.context = length;
+      item.tokens = static_cast<double>(length);
+      item.work = PrefillWork(model.network(), length);
+      item.parts = static_cast<size_t>((length + kPart - 1) / kPart);
+      item.call = [=, &model](size_t part) {
+        if (part == 0) session->emplace(model, runtime::SessionOptions{.checkpoints = 0});
+        const auto begin = static_cast<int64_t>(part) * kPart;
+        (*session)->Feed(std::span(*tokens).subspan(
+            static_cast<size_t>(begin), static_cast<size_t>(std::min(kPart, length - begin))));
+      };
+      item.state_bytes = [=] { return *session ? (*session)->state_bytes() : 0; };
     }
+    TimeInTurns(Phase::kPrefill, items);
+  }
+
+  // Texts that a step goes on with.
+  struct Texts {
+    Texts(const Model& model, int64_t context, int64_t batch)
+        : network(model.network()),
+          texts(static_cast<size_t>(batch), TextOf(network, context)),
+          hidden(static_cast<size_t>(batch * network.config().width)),
+          logits(static_cast<size_t>(batch * model.vocabulary())) {
+      for (TextState& text : texts) turns.push_back({&text, std::span(&token, 1)});
+    }
+    Texts(const Texts&) = delete;
+
+    void Step() {
+      network.Advance(turns, hidden.data());
+      network.Logits(hidden.data(), static_cast<int64_t>(turns.size()), logits.data());
+    }
+
+    const Network& network;
+    const int32_t token = 1;
+    std::vector<TextState> texts;
+    std::vector<runtime::Turn> turns;
+    std::vector<float> hidden, logits;
+  };
+
+  Item Steps(const Model& model, Phase phase, int64_t context, int64_t batch) {
+    Show(phase, fmt::format(", {} texts of {} tokens", batch, context));
+    const auto texts = std::make_shared<Texts>(model, context, batch);
+    Item item;
+    item.context = context;
+    item.batch = batch;
+    item.tokens = static_cast<double>(batch);
+    item.work = StepWork(model.network(), context, batch);
+    item.call = [=](size_t) { texts->Step(); };
+    item.state_bytes = [=] { return BytesOf(texts->texts[0]); };
+    return item;
   }
 
   void Decode(const Model& model) {
-    const Network& network = model.network();
-    std::vector<float> logits(static_cast<size_t>(model.vocabulary()));
+    std::vector<Item> items;
     for (const int64_t context : bench_.config.contexts) {
-      Show(Phase::kDecode, fmt::format(" after {} tokens", context));
-      const PeakMemory memory;
-      TextState text = TextOf(network, context);
-      int32_t token = 1;
-      const runtime::Turn turn{&text, std::span(&token, 1)};
-      const Timing timing = TimeCalls([&] {
-        network.Advance({&turn, 1});
-        network.Logits(text.last.data(), 1, logits.data());
-      });
-      const Work work = StepWork(network, context, 1);
-      Add(Phase::kDecode, context, 1, 1, timing, &work, BytesOf(text), memory);
+      items.push_back(Steps(model, Phase::kDecode, context, 1));
     }
+    TimeInTurns(Phase::kDecode, items);
   }
 
   void Batch(const Model& model) {
-    const Network& network = model.network();
+    constexpr int64_t kContext = 16;
+    std::vector<Item> items;
     for (const int64_t batch : bench_.config.batches) {
-      Show(Phase::kBatch, fmt::format(" of {} texts", batch));
-      const PeakMemory memory;
-      std::vector<TextState> texts(static_cast<size_t>(batch), TextOf(network, 16));
-      int32_t token = 1;
-      std::vector<runtime::Turn> turns;
-      for (TextState& text : texts) turns.push_back({&text, std::span(&token, 1)});
-      std::vector<float> hidden(static_cast<size_t>(batch * network.config().width));
-      std::vector<float> logits(static_cast<size_t>(batch * model.vocabulary()));
-      const Timing timing = TimeCalls([&] {
-        network.Advance(turns, hidden.data());
-        network.Logits(hidden.data(), batch, logits.data());
-      });
-      const Work work = StepWork(network, 16, batch);
-      Add(Phase::kBatch, 16, batch, static_cast<double>(batch), timing, &work, BytesOf(texts[0]),
-          memory);
+      items.push_back(Steps(model, Phase::kBatch, kContext, batch));
     }
+    TimeInTurns(Phase::kBatch, items);
   }
 
   // A process of its own loads the model from files that were just written, and says a token.
@@ -356,9 +434,10 @@ class Runner {
       WriteConfig((directory / "config.json").string(), network.config());
       runtime::WriteParameters(network.config(), network.parameters(),
                                (directory / "model.safetensors").string());
-      const PeakMemory memory;
-      const Timing timing = TimeCalls([&] { FirstToken(directory); });
-      Add(Phase::kStart, 0, 1, 1, timing, nullptr, 0, memory);
+      Item item;
+      item.call = [&](size_t) { FirstToken(directory); };
+      item.state_bytes = [] { return size_t{0}; };
+      TimeInTurns(Phase::kStart, {&item, 1});
       bench_.rows.back().peak_bytes.reset();  // it is not this process's
     } catch (...) {
       fs::remove_all(directory);

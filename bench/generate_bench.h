@@ -29,7 +29,7 @@ struct GenerateBenchConfig {
   std::vector<Phase> phases = {Phase::kPrefill, Phase::kDecode, Phase::kBatch, Phase::kStart};
   std::vector<int64_t> prompts = {512, 4096, 16384, 65536};
   std::vector<int64_t> contexts = {0, 4096, 65536, 1000000};
-  std::vector<int64_t> batches = {8, 32};
+  std::vector<int64_t> batches = {1, 8, 32};
   std::vector<int> threads;  // empty: all cores
   double seconds = 1;        // for each measurement, at least
 };
@@ -44,10 +44,11 @@ struct GenerateRow {
   // The least time that the machine's limits allow, as part of the time taken: operations at the
   // FMA peak, or bytes (weights once, states as far as a step reads and writes them) at the
   // bandwidth of doing nothing but reading the weights; whichever takes longer. Both are medians of
-  // samples between the calls, as the time is one of calls. A start has none.
+  // samples between the calls of the phase, as the time is one of calls. A start has none.
   std::optional<double> limit_share;
   int64_t state_bytes = 0;            // of a session
-  std::optional<int64_t> peak_bytes;  // the process's, at its highest in this phase
+  // The process's at its highest, less what the other texts of the phase hold.
+  std::optional<int64_t> peak_bytes;
 };
 
 // What the machine gives to weights of a type.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "command.h"
 #include "contains.h"
@@ -55,6 +56,49 @@ TEST_F(CliTest, JsonOnStandardOutputIsAloneThere) {
     EXPECT_EQ(row["kv_heads"], 2);
     EXPECT_GT(row["seconds"].get<double>(), 0);
   }
+}
+
+TEST_F(CliTest, BenchGenerateHasARowForEverythingThatItTimes) {
+  const std::string small =
+      "bench generate --layers 1 --width 32 --heads 2 --vocabulary 64 --weights float32,int4 "
+      "--seconds 0.001 --threads 1 --json - ";
+  const Outcome outcome =
+      Run(small + "--prompts 5,9000 --contexts 0,3000 --batches 1,3 --attention softmax");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  ASSERT_EQ(json["limits"].size(), 2u);
+  for (const auto& limits : json["limits"]) {
+    EXPECT_GT(limits["read_gbps"].get<double>(), 0);
+    EXPECT_GT(limits["fma_gflops"].get<double>(), 0);
+  }
+  std::vector<std::string> rows;
+  for (const auto& row : json["rows"]) {
+    rows.push_back(row["weights"].get<std::string>() + " " + row["phase"].get<std::string>() + " " +
+                   row["context"].dump() + " " + row["batch"].dump());
+    EXPECT_GT(row["tokens_per_second"].get<double>(), 0) << rows.back();
+    if (row["phase"] == "start") continue;
+    EXPECT_GT(row["limit_share"].get<double>(), 0) << rows.back();
+    // A softmax layer keeps a key and a value for every token: those before, and those since.
+    const int64_t context = row["context"].get<int64_t>();
+    const int64_t kept = row["state_bytes"].get<int64_t>() / (2 * 32 * 4);
+    EXPECT_GE(kept, context) << rows.back();
+    if (row["phase"] == "prefill") {
+      EXPECT_LT(kept, 2 * context + 64) << rows.back();
+    }
+    if (!row["peak_bytes"].is_null()) {
+      EXPECT_GT(row["peak_bytes"], row["state_bytes"]) << rows.back();
+    }
+  }
+  std::vector<std::string> expected;
+  for (const char* weights : {"float32", "int4"}) {
+    for (const char* row : {"prefill 5 1", "prefill 9000 1", "decode 0 1", "decode 3000 1",
+                            "batch 16 1", "batch 16 3", "start 0 1"}) {
+      expected.push_back(std::string(weights) + " " + row);
+    }
+  }
+  EXPECT_EQ(rows, expected);
+  ExpectRefusal(small + "--prompts 0", "--prompts has 0; give 1 or more");
+  ExpectRefusal(small + "--attention performer", "performer");
 }
 
 TEST_F(CliTest, TableJsonFileAndPlotAreWritten) {
