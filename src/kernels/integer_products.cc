@@ -281,7 +281,8 @@ size_t PartDepth(const Weights& w, size_t k) {
   return std::min(kDepth, (static_cast<size_t>(w.columns) - k + kGroup - 1) / kGroup * kGroup);
 }
 
-// One row of x, with weights that need little work: kS rows of W side by side, so far apart.
+// One row of x, where several streams or little work for a weight make it worth it: kS rows of W
+// side by side, so far apart.
 template <size_t kS, class Row>
 HWY_INLINE void OneBy(const Problem& p, const RoundedRows& rows, size_t column, size_t apart) {
   constexpr size_t kGroup = WeightGroup(Row::kType);
@@ -400,7 +401,7 @@ template <class Row>
 void Range(const Problem& p, const RoundedRows& rows, size_t begin, size_t end, size_t last) {
   switch (p.rows) {
     case 1:
-      if constexpr (std::is_same_v<Row, Int8Row>) {
+      if constexpr (kStreams > 1 || std::is_same_v<Row, Int8Row>) {
         return One<Row>(p, rows, begin, end);
       } else {
         return Few<1, 8, Row>(p, rows, begin, end, last);
