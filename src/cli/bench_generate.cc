@@ -19,7 +19,8 @@ constexpr const char* kDescription =
 
 It reads prompts, writes token by token, takes many texts in a batch, and starts a process. Each
 speed stands beside what the machine allows, sampled between the timed calls: the FMA peak, or the
-bandwidth of doing nothing but reading the weights.)";
+bandwidth of doing nothing but reading the weights. The lengths of a phase are timed in turns, so
+that they can be compared where the machine's speed changes from one moment to the next.)";
 
 constexpr const char* kFooter = R"(
 Phases    prefill   a prompt of --prompts tokens, through all weights but the output layer

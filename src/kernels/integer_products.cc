@@ -109,14 +109,6 @@ HWY_INLINE void StoreTile(const Problem& p, const Place& at, const VF (&sum)[kM]
   });
 }
 
-// y += the sum of one dot product, as a tile would have it; x has no other row.
-HWY_INLINE void StoreOne(const Problem& p, size_t column, size_t begin, VF sum) {
-  float value[4];
-  StoreFour(SumsOfLanes(sum, sum, sum, sum), value);
-  const float* before = begin > 0 ? p.y + column : p.bias != nullptr ? p.bias + column : nullptr;
-  p.y[column] = before != nullptr ? *before + value[0] : value[0];
-}
-
 // Rows of x and of W in a tile, and how many of W at a time: their integers and operands fill 11 of
 // 16 registers; the tile's sums are in the rest and in the L1 cache.
 constexpr size_t kRows = 4;
@@ -281,45 +273,64 @@ size_t PartDepth(const Weights& w, size_t k) {
   return std::min(kDepth, (static_cast<size_t>(w.columns) - k + kGroup - 1) / kGroup * kGroup);
 }
 
+// Dot products of a part of a row of x with that of kS rows of W, whose bytes and scales lie so far
+// apart: as a tile would sum them; what is past kS is of no use. A function of its own, whose loop
+// has all registers to itself, and whose arguments fit into them.
+template <size_t kS, class Row>
+HWY_NOINLINE Four PartSums(const int16_t* HWY_RESTRICT x, float x_scale, size_t depth, Row first,
+                           size_t apart, const float* scales, size_t scales_apart) {
+  static_assert(kS == 1 || kS == 4);
+  constexpr size_t kGroup = WeightGroup(Row::kType);
+  Row w[kS];
+  VF sum[kS];
+  Each<kS>([&](auto s) TILE_ATTR {
+    w[s].data = first.data + s * apart;
+    sum[s] = hn::Zero(DF());
+  });
+  for (size_t i = 0; i < depth; i += kGroup) {
+    if (kStreams == 1) hwy::Prefetch(static_cast<const char*>(w[0].At(i)) + kFetchAhead);
+    VI whole[kS];
+    Each<kS>([&](auto s) TILE_ATTR { whole[s] = hn::Zero(DI()); });
+    EachVector<kGroup / kLanes16>([&](auto vector) TILE_ATTR {
+      const size_t at = i + vector * kLanes16;
+      const V16 xv = hn::Load(D16(), x + at);
+      Each<kS>([&](auto s) TILE_ATTR {
+        VI more = AddProducts(xv, w[s].Load(at), whole[s]);
+        if (kS > 1) InRegister(more);
+        whole[s] = more;
+      });
+    });
+    Each<kS>([&](auto s) TILE_ATTR {
+      const VF scale = hn::Set(DF(), scales[s * scales_apart]);
+      sum[s] = hn::MulAdd(hn::ConvertTo(DF(), whole[s]), scale, sum[s]);
+    });
+    ++scales;
+  }
+  Each<kS>([&](auto s) TILE_ATTR { sum[s] = hn::Mul(sum[s], hn::Set(DF(), x_scale)); });
+  return SumsOfLanes(sum[0], sum[1 % kS], sum[2 % kS], sum[3 % kS]);
+}
+
 // One row of x, where several streams or little work for a weight make it worth it: kS rows of W
-// side by side, so far apart.
+// side by side, `apart` columns of y apart.
 template <size_t kS, class Row>
 HWY_INLINE void OneBy(const Problem& p, const RoundedRows& rows, size_t column, size_t apart) {
-  constexpr size_t kGroup = WeightGroup(Row::kType);
   const auto columns = static_cast<size_t>(p.weights.columns);
-  Row w[kS];
-  Each<kS>([&](auto s) TILE_ATTR { w[s].Begin(p.weights, column + s * apart); });
+  const auto row_bytes = static_cast<size_t>(WeightRowBytes(Row::kType, p.weights.columns));
+  const auto row_scales = static_cast<size_t>(WeightRowScales(Row::kType, p.weights.columns));
+  Row w;
+  w.Begin(p.weights, column);
+  const float* scales = ScalesOf<Row>(p.weights, column, 0);
+  float y[4] = {};
+  for (size_t s = 0; p.bias != nullptr && s < kS; ++s) y[s] = p.bias[column + s * apart];
   for (size_t k = 0; k < columns; k += kDepth) {
     const XPart x(p, rows, k);
-    const size_t depth = PartDepth<Row>(p.weights, k);
-    const float* scales[kS];
-    VF sum[kS];
-    Each<kS>([&](auto s) TILE_ATTR {
-      scales[s] = ScalesOf<Row>(p.weights, column + s * apart, k);
-      sum[s] = hn::Zero(DF());
-    });
-    for (size_t i = 0; i < depth; i += kGroup) {
-      if (kStreams == 1) hwy::Prefetch(static_cast<const char*>(w[0].At(k + i)) + kFetchAhead);
-      VI whole[kS];
-      Each<kS>([&](auto s) TILE_ATTR { whole[s] = hn::Zero(DI()); });
-      EachVector<kGroup / kLanes16>([&](auto vector) TILE_ATTR {
-        const size_t at = i + vector * kLanes16;
-        const V16 xv = hn::Load(D16(), x.q + at);
-        Each<kS>([&](auto s) TILE_ATTR {
-          VI more = AddProducts(xv, w[s].Load(k + at), whole[s]);
-          if (kS > 1) InRegister(more);
-          whole[s] = more;
-        });
-      });
-      Each<kS>([&](auto s) TILE_ATTR {
-        const VF scale = hn::Set(DF(), scales[s][i / kGroup]);
-        sum[s] = hn::MulAdd(hn::ConvertTo(DF(), whole[s]), scale, sum[s]);
-      });
-    }
-    const VF x_scale = hn::Set(DF(), *x.scales);
-    Each<kS>([&](auto s)
-                 TILE_ATTR { StoreOne(p, column + s * apart, k, hn::Mul(sum[s], x_scale)); });
+    const Four sums = PartSums<kS>(x.q, *x.scales, PartDepth<Row>(p.weights, k), w,
+                                   apart * row_bytes, scales, apart * row_scales);
+    StoreFour(k == 0 && p.bias == nullptr ? sums : AddFour(LoadFour(y), sums), y);
+    w.data += WeightRowBytes(Row::kType, kDepth);
+    scales += kDepth / WeightGroup(Row::kType);
   }
+  for (size_t s = 0; s < kS; ++s) p.y[column + s * apart] = y[s];
 }
 
 template <class Row>
