@@ -271,7 +271,8 @@ typedef struct cosformer_generate_options {
   int32_t stop_at_end;    // not 0: the token that ends a text ends this one
   int64_t likeliest;      // so many of the likeliest tokens are given with each
   const int32_t *before;  // tokens that the text goes on after: for the repetition penalty, and for
-                          // whether the text begins with a blank. They are not fed
+                          // whether the text begins with a blank (without them as within a
+                          // line). They are not fed
   size_t before_count;
 } cosformer_generate_options;
 COSFORMER_API cosformer_status cosformer_generate_options_init(cosformer_generate_options *options,
@@ -314,6 +315,8 @@ typedef struct cosformer_beam_options {
   int32_t stop_at_end;    // not 0: the token that ends a text ends a beam
   int64_t max_tokens;     // 1 or more
   double length_penalty;  // 0 favours short texts
+  const int32_t *before;  // tokens that the text goes on after, as in cosformer_generate_options
+  size_t before_count;
 } cosformer_beam_options;
 COSFORMER_API cosformer_status cosformer_beam_options_init(cosformer_beam_options *options,
                                                            size_t size);

@@ -32,7 +32,7 @@ struct GenerateOptions {
   bool stop_at_end = true;
   int64_t likeliest = 0;  // so many of the likeliest tokens are given with each
   // Tokens that the text goes on after, as a prompt: for the repetition penalty, and for whether
-  // the text begins with a blank. They are not fed.
+  // the text begins with a blank (without them as within a line). They are not fed.
   std::vector<int32_t> before;
 };
 
@@ -104,6 +104,8 @@ struct BeamOptions {
   // short texts.
   double length_penalty = 1;
   bool stop_at_end = true;
+  // Tokens that the text goes on after, as in GenerateOptions.
+  std::vector<int32_t> before;
 };
 
 struct Beam {

@@ -72,14 +72,17 @@ class Model {
   // The token that ends a text; -1: none.
   int32_t end_token() const;
 
-  // ---- classifiers and retrieval: the classes, the likeliest first
+  // ---- classifiers and retrieval: the classes, the likeliest first. Throws Error for an empty
+  // text, and for one where the model was trained on two or the other way round.
   const std::vector<std::string>& labels() const;  // their names, if they have any
   std::vector<Prediction> Classify(std::string_view text) const;
   std::vector<Prediction> Classify(std::string_view first, std::string_view second) const;
   std::vector<Prediction> Classify(std::span<const int32_t> tokens) const;
   std::vector<Prediction> ClassifyImage(std::span<const uint8_t> pixels) const;
 
-  // ---- masked models: for every <mask> in the text, the `count` likeliest tokens
+  // ---- masked models: a text in which <mask> stands for a token that is hidden, and for every one
+  // of them the `count` likeliest tokens
+  std::vector<int32_t> EncodeMasked(std::string_view text) const;
   std::vector<std::vector<Prediction>> Fill(std::string_view text, int64_t count = 5) const;
 
   // What the parts of the library work with.
@@ -92,13 +95,15 @@ class Model {
   std::shared_ptr<const Network> network_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const std::vector<std::string>> labels_;
+  std::optional<bool> pairs_;  // whether a classifier reads two texts; none: not known
 };
 
 struct SessionOptions {
   // Earlier states to keep, so that an edited prompt can go back to one of them: each takes as much
   // memory as the session (a softmax layer's cache is not copied). They lie the closer the nearer
-  // to the present. 0: none.
-  int checkpoints = 4;
+  // to the present; what is further back than the first of them is read again from the beginning.
+  // 0: none.
+  int checkpoints = 8;
 };
 
 // A text that a language model has read, and goes on reading.
@@ -149,6 +154,10 @@ class Session {
 
  private:
   struct Impl;
+  // Checked, then read in parts with checkpoints between them; hidden, where it is not null, is
+  // that of one session.
+  static void FeedParts(std::span<Session* const> sessions,
+                        std::vector<std::span<const int32_t>> tokens, float* hidden);
   static Session Parse(Model model, std::string_view bytes, const std::string& where,
                        const SessionOptions& options);
   std::unique_ptr<Impl> impl_;

@@ -1,6 +1,7 @@
 // `cosformer attention`: what a trained model's heads attend to, as pictures and numbers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -34,6 +35,10 @@ constexpr const char* kFooter = R"(
 The picture is SVG with tokens and axes, or PNG, the maps alone, by the ending of --out. In a causal
 map the first tokens have few others to attend to, so that their weights are large: --saturated
 lets some cells lie above the range of colours, for the others to be seen.
+
+A token's weights sum to 1, but not in linear attention with rotary positions: its normaliser leaves
+the positions out, so that rows have other sums, and weights may be negative.
+In the text of a model of masked tokens, <mask> is the token that hides another.
 
 Examples
   cosformer attention runs/lm-cosformer --prompt "Attention is all you need" --layer 2 --head 1
@@ -77,6 +82,28 @@ int64_t HeadOf(const std::string& head) {
   return number;
 }
 
+// The library's own Errors know nothing of --tokens.
+void CheckLength(const runtime::Network& network, int64_t length) {
+  int64_t most = runtime::kMostMapTokens;
+  const char* reason = "an attention map has at most";
+  if (network.Limit() && *network.Limit() < most) {
+    most = *network.Limit();
+    reason = network.LimitReason();
+  }
+  if (length <= most) return;
+  throw Error(fmt::format("the text has {} tokens, and {} {}; give --tokens {} to draw the first",
+                          length, reason, most, most));
+}
+
+std::vector<int32_t> TokensOf(const runtime::Model& model, const std::string& text, int64_t most) {
+  CheckText(model, text, "the text");
+  const bool masked = model.use() == runtime::Use::kMaskedModel;
+  std::vector<int32_t> tokens = masked ? model.EncodeMasked(text) : model.Encode(text);
+  if (most > 0) tokens.resize(std::min(tokens.size(), static_cast<size_t>(most)));
+  CheckLength(model.network(), static_cast<int64_t>(tokens.size()));
+  return tokens;
+}
+
 std::string NameOf(const std::string& path) {
   const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
   const std::string name =
@@ -114,11 +141,7 @@ void Run(const Arguments& arguments) {
     CheckThreads(arguments.threads);
     options.threads = arguments.threads;
     const runtime::Model model = runtime::Model::Load(path, options);
-    CheckText(model, text, "the text");
-    std::vector<int32_t> tokens = model.Encode(text);
-    if (arguments.tokens > 0 && static_cast<int64_t>(tokens.size()) > arguments.tokens) {
-      tokens.resize(static_cast<size_t>(arguments.tokens));
-    }
+    const std::vector<int32_t> tokens = TokensOf(model, text, arguments.tokens);
     report::Heatmap map;
     map.values = AttentionMap(model.network(), tokens, arguments.layer, head);
     map.rows = map.columns = static_cast<int64_t>(tokens.size());

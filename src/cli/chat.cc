@@ -58,7 +58,12 @@ class Conversation {
   bool Take(const std::string& line) {
     const bool escaped = line.starts_with("//");
     if (line.starts_with("/") && !escaped) return Command(line);
-    Answer(escaped ? line.substr(1) : line);
+    try {
+      Answer(escaped ? line.substr(1) : line);
+    } catch (const Error&) {
+      session_ = turns_.back();  // of a line without an answer nothing stays
+      throw;
+    }
     return true;
   }
 
@@ -69,8 +74,7 @@ class Conversation {
     const std::string rest = blank == std::string::npos ? "" : line.substr(blank + 1);
     if (word == "/quit") return false;
     if (word == "/undo") {
-      if (turns_.size() > 1) turns_.pop_back();
-      session_ = turns_.back();
+      Undo();
     } else if (word == "/reset") {
       session_.Reset();
       turns_ = {session_};
@@ -88,6 +92,17 @@ class Conversation {
     return true;
   }
 
+  void Undo() {
+    if (turns_.size() == 1) {
+      fmt::print(stderr,
+                 "nothing earlier is kept; of a long chat, the last {} turns can be taken back\n",
+                 kTurns);
+      return;
+    }
+    turns_.pop_back();
+    session_ = turns_.back();
+  }
+
   void Answer(const std::string& line) {
     if (!IsUtf8(line)) throw Error("the line is no UTF-8");
     const std::vector<int32_t> tokens = model_.Encode(Filled(arguments_.turn, line));
@@ -98,8 +113,9 @@ class Conversation {
     stats_.prompt_seconds = report::SecondsSince(start);
     runtime::GenerateOptions options = arguments_.options;
     options.before = tokens;
-    // Another text for the same line, the same conversation for the same seed.
-    options.sampling.seed += turns_.size() - 1;
+    // Another text for the same line, also where the first was taken back; the same conversation
+    // for the same seed.
+    options.sampling.seed += asked_++;
     const Interrupt interrupt;
     start = std::chrono::steady_clock::now();
     const runtime::Generated result =
@@ -112,17 +128,22 @@ class Conversation {
     std::fputs("\n", stdout);
     std::fflush(stdout);
     if (arguments_.stats) std::fputs(DescribeStats(session_, stats_).c_str(), stderr);
-    const bool room = HasRoom(session_);
-    if (room) session_.Feed(result.tokens.back());
+    EndTurn(result.tokens.back());
+  }
+
+  void EndTurn(int32_t last) {
+    if (HasRoom(session_)) {
+      session_.Feed(last);
+    } else {
+      // No Error: the line had its answer.
+      fmt::print(stderr,
+                 "cosformer: the conversation is as long as the model can read ({} tokens); "
+                 "/undo or /reset, or begin with --endless\n",
+                 session_.position());
+    }
     turns_.push_back(session_);
     // Linear layers make them cheap; still they are not to pile up.
-    if (turns_.size() > kTurns) turns_.erase(turns_.begin() + 1);
-    if (!room) {
-      throw Error(
-          fmt::format("the conversation is as long as the model can read ({} tokens); "
-                      "/undo or /reset, or begin with --endless",
-                      session_.position()));
-    }
+    if (turns_.size() > kTurns + 1) turns_.erase(turns_.begin());
   }
 
   static constexpr size_t kTurns = 32;  // that can be taken back
@@ -130,7 +151,9 @@ class Conversation {
   const runtime::Model& model_;
   runtime::Session& session_;
   const GenerateArguments& arguments_;
-  std::vector<runtime::Session> turns_;  // what the session was after each
+  // What the session was before the first turn that can be taken back, and after each.
+  std::vector<runtime::Session> turns_;
+  uint64_t asked_ = 0;  // answers, those taken back too
   GenerateStats stats_;
 };
 

@@ -130,6 +130,7 @@ Loaded Load(const Arguments& arguments) {
                 .card = ReadTaskCard(directory),
                 .data = data::TaskData(Tokenizer::Bytes()),
                 .split = data::Split::kTest};
+  CheckTrainedWith(loaded.card, loaded.tokenizer.Fingerprint(), directory);
   DataArguments data;
   if (arguments.path.empty()) {
     if (!fs::exists(RecipePath(arguments.model))) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "cli/commands.h"
 #include "cli/generate_options.h"
@@ -39,8 +40,12 @@ memory that does not grow with the text as far as its layers are linear.)";
 
 constexpr const char* kFooter = R"(
 Without --seed every run is another; with it, the same text comes every time.
-With a model of masked tokens, <mask> in the prompt is filled in.
-One line break at the end of a file or of standard input is not part of the prompt.
+With a model of masked tokens, <mask> in the prompt is filled in; options that are for writing are
+refused.
+One line break at the end of a file or of standard input is not part of the prompt. After an empty
+prompt, the text begins after the token that ends another.
+A saved session holds the token that completed the text of --stop, although it is not shown; at the
+end of what the model can read, it lacks the last token shown.
 
 In a chat, /undo takes the last turn back, /reset forgets all, /save FILE and /load FILE keep the
 text's state, /stats shows speed and memory, /quit or the end of input ends it; Ctrl-C stops an answer.
@@ -113,6 +118,9 @@ std::vector<int32_t> TokensOf(const runtime::Model& model, const GenerateArgumen
         "the prompt is empty, and the model's tokenizer has no token that begins a text; "
         "give some text");
   }
+  if (!arguments.chat) {
+    fmt::print(stderr, "cosformer: the prompt is empty: the text begins after the end token\n");
+  }
   return {end};
 }
 
@@ -136,7 +144,7 @@ std::vector<LogitBias> BiasOf(const std::vector<std::string>& texts) {
 
 void FillBlanks(const runtime::Model& model, const std::string& prompt,
                 const GenerateArguments& arguments) {
-  const int64_t count = std::max<int64_t>(arguments.options.likeliest, 5);
+  const int64_t count = arguments.options.likeliest > 0 ? arguments.options.likeliest : 5;
   const auto blanks = model.Fill(prompt, count);
   const Tokenizer& tokenizer = *model.tokenizer();
   // The text with the likeliest token in each blank.
@@ -178,6 +186,7 @@ void SearchBeams(const runtime::Session& session, const GenerateArguments& argum
   options.max_tokens = arguments.options.max_tokens;
   options.length_penalty = arguments.length_penalty;
   options.stop_at_end = !arguments.ignore_end;
+  options.before = arguments.options.before;
   const std::vector<runtime::Beam> beams = BeamSearch(session, options);
   std::string table;
   nlohmann::json json = {{"beams", nlohmann::json::array()}};
@@ -245,6 +254,9 @@ void CheckTogether(const GenerateArguments& arguments, const CLI::App& command) 
   }
   if (arguments.beams < 0)
     throw Error(fmt::format("--beams is {}; give 1 or more", arguments.beams));
+  if (arguments.options.likeliest < 0) {
+    throw Error(fmt::format("--likeliest is {}; give 0 or more", arguments.options.likeliest));
+  }
   need("--turn", arguments.chat, "--chat");
   need("--length-penalty", arguments.beams > 0, "--beams");
   if (arguments.turn.find("{}") == std::string::npos) {
@@ -259,8 +271,20 @@ void CheckTogether(const GenerateArguments& arguments, const CLI::App& command) 
   if (arguments.chat) refuse("--chat", {"--file", "--json", "--echo", "--likeliest"});
 }
 
+// The same of a model that fills in blanks: of all options these alone are of use to it.
+void CheckForBlanks(const CLI::App& command) {
+  const std::set<std::string> useful = {"MODEL",       "--prompt", "--file",
+                                        "--likeliest", "--json",   "--threads"};
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0 || useful.contains(option->get_name())) continue;
+    throw Error(
+        fmt::format("{} is for models that write text, and this one fills in blanks: leave it out",
+                    option->get_name()));
+  }
+}
+
 // Returns the signal that stopped it, or 0.
-int Run(GenerateArguments& arguments) {
+int Run(GenerateArguments& arguments, const CLI::App& command) {
   CheckJsonOutput(arguments.json);
   CheckThreads(arguments.threads);
   if (!arguments.save_session.empty()) report::CheckWritable(arguments.save_session);
@@ -276,14 +300,13 @@ int Run(GenerateArguments& arguments) {
   load.threads = arguments.threads;
   const runtime::Model model = runtime::Model::Load(arguments.model, load);
   stats.load_seconds = SecondsSince(start);
-  if (model.use() == runtime::Use::kMaskedModel && prompt) {
-    FillBlanks(model, *prompt, arguments);
+  if (model.use() == runtime::Use::kMaskedModel) {
+    CheckForBlanks(command);
+    FillBlanks(model, prompt.value(), arguments);
     return 0;
   }
   if (model.use() != runtime::Use::kLanguageModel) {
-    throw Error(
-        "this model does not write text: it tells classes or hidden tokens; see cosformer "
-        "score");
+    throw Error("this model does not write text: it tells classes; see cosformer score");
   }
 
   if (arguments.options.likeliest > 0 && !arguments.chat && arguments.json.empty()) {
@@ -424,7 +447,8 @@ void AddGenerate(CLI::App& app, int& code) {
   const auto text = [&](const char* name, std::string& to, const char* help) {
     command->add_option(name, to, help)->default_str("");
   };
-  CLI::Option* prompt = command->add_option("--prompt", arguments->prompt, "Text to go on after");
+  CLI::Option* prompt =
+      command->add_option("--prompt", arguments->prompt, "Text to go on after; may be empty");
   prompt->group("Prompt");
   command->add_option("--file", arguments->file, "The same from a file; - for standard input")
       ->default_str("")
@@ -494,15 +518,17 @@ void AddGenerate(CLI::App& app, int& code) {
   command->add_flag("--chat", arguments->chat, "Line by line: yours, then the model's");
   command->add_option("--turn", arguments->turn,
                       "Chat: what is made of a line, {} being the line and \\n a new one");
-  command->add_option("--likeliest", options.likeliest,
-                      "Also give so many of the likeliest tokens at each place, with --json");
+  command->add_option(
+      "--likeliest", options.likeliest,
+      "Also give so many of the likeliest tokens at each place, with --json; of a <mask>, "
+      "0: five");
   command->add_option("--threads", arguments->threads, "Threads; 0: all cores");
   command->add_flag("--stats", arguments->stats,
                     "Tokens a second and memory, on stderr; in a chat after every answer");
   AddJsonOption(*command, arguments->json);
   command->callback([arguments, command, &code] {
     CheckTogether(*arguments, *command);
-    const int signal = Run(*arguments);
+    const int signal = Run(*arguments, *command);
     code = signal != 0 ? 128 + signal : 0;
   });
 }

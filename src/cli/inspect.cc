@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -288,8 +289,31 @@ Description OfModel(const std::string& path, const InspectArguments& arguments) 
   return description;
 }
 
+// Whether the file is too short for the header that it claims to have, as any text is.
+bool IsShorterThanItsHeader(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  uint64_t header = 0;
+  std::error_code none;
+  const auto bytes = fs::file_size(path, none);
+  if (!file || none) return false;
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header))) return true;
+  return header > bytes - sizeof(header);
+}
+
+SafetensorsFile OpenTensors(const std::string& path) {
+  try {
+    return SafetensorsFile::Open(path);
+  } catch (const Error& error) {
+    if (!IsShorterThanItsHeader(path)) throw;
+    throw Error(
+        fmt::format("\"{}\" is neither a model's directory, nor a session, nor a safetensors file: "
+                    "{}",
+                    path, error.what()));
+  }
+}
+
 Description OfTensorFile(const std::string& path, const InspectArguments& arguments) {
-  const SafetensorsFile file = SafetensorsFile::Open(path);
+  const SafetensorsFile file = OpenTensors(path);
   int64_t bytes = 0;
   for (const TensorEntry& tensor : file.tensors()) {
     bytes += static_cast<int64_t>(tensor.data.size());
@@ -339,6 +363,11 @@ Description OfSession(const std::string& path, const InspectArguments& arguments
   Lines lines(fmt::format("{}: session", path));
   lines.Add("position", FormatInteger(info.position) + " tokens read");
   lines.Add("layers", fmt::format("{}", info.layers));
+  if (!info.horizons.empty()) {
+    lines.Add("horizon",
+              fmt::format("{} tokens; {}", fmt::join(info.horizons, ", "),
+                          info.endless ? "endless: past it, it forgets" : "it ends there"));
+  }
   lines.Add("size", Bytes(info.bytes));
   lines.Add("model", "fingerprint " + info.model);
   lines.Add("tokenizer", info.tokenizer.empty() ? "none" : "fingerprint " + info.tokenizer);
@@ -351,6 +380,8 @@ Description OfSession(const std::string& path, const InspectArguments& arguments
               {"bytes", info.bytes},
               {"model", info.model},
               {"tokenizer", info.tokenizer.empty() ? json() : json(info.tokenizer)},
+              {"horizons", info.horizons},
+              {"endless", info.endless},
               {"fits", nullptr}};
   if (!arguments.model.empty()) {
     const bool endless = GoesOnEndless(path, arguments);

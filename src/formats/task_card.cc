@@ -27,6 +27,7 @@ void WriteTaskCard(const std::string& directory, const TaskCard& card) {
   json object{{"format", kFormat}, {"task", card.task}};
   if (!card.labels.empty()) object["labels"] = card.labels;
   if (card.pairs) object["pairs"] = true;
+  if (!card.tokenizer.empty()) object["tokenizer"] = card.tokenizer;
   report::WriteFile(PathIn(directory), JsonText(object, 2) + "\n");
 }
 
@@ -42,6 +43,7 @@ TaskCard ReadTaskCard(const std::string& directory) {
         "\"{}\": \"task\" is missing or empty; expected the name of a task, as \"lm\"", path));
   }
   card.pairs = reader.Flag("pairs", false);
+  card.tokenizer = reader.Text("tokenizer", "");
   if (const json* labels = reader.Find("labels")) {
     if (!labels->is_array()) {
       throw Error(fmt::format("\"{}\": \"labels\" is {}; expected a list of names", path,
@@ -57,6 +59,15 @@ TaskCard ReadTaskCard(const std::string& directory) {
   }
   reader.Done();
   return card;
+}
+
+void CheckTrainedWith(const TaskCard& card, const std::string& tokenizer,
+                      const std::string& directory) {
+  if (card.tokenizer.empty() || card.tokenizer == tokenizer) return;
+  throw Error(
+      fmt::format("{}: its tokenizer is not the one that the model was trained with, but that of "
+                  "another model; copy the whole directory of the model again",
+                  directory));
 }
 
 }  // namespace cosformer

@@ -11,6 +11,7 @@ struct TaskCard {
   std::string task;
   std::vector<std::string> labels;  // empty where there are no classes
   bool pairs = false;               // the model reads two texts
+  std::string tokenizer = {};  // the fingerprint of the one it was trained with; empty: unknown
 
   bool operator==(const TaskCard&) const = default;
 };
@@ -19,5 +20,8 @@ struct TaskCard {
 void WriteTaskCard(const std::string& directory, const TaskCard& card);
 // Throws Error for what is missing or broken.
 TaskCard ReadTaskCard(const std::string& directory);
+// Throws Error where the tokenizer in a model directory, of this fingerprint, is not the card's.
+void CheckTrainedWith(const TaskCard& card, const std::string& tokenizer,
+                      const std::string& directory);
 
 }  // namespace cosformer

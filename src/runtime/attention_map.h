@@ -10,10 +10,11 @@
 
 namespace cosformer::runtime {
 
-// [tokens, tokens]: row i has the weights of token i, which sum to 1; NaN for tokens that come
-// later, in a decoder. Of features that rotary positions turn, and of others that may be negative,
-// some weights are; where "normaliser" is "norm", they are brought to the sum that they would have
-// with "sum". A row without any weight is zeros. head: -1 for the mean of all.
+// [tokens, tokens]: row i has the weights of token i; NaN for tokens that come later, in a decoder.
+// A row sums to 1, but not in linear attention with rotary positions: the normaliser is of the
+// features before they are turned, so that rows have other sums. Weights may be negative there, and
+// where features are. Where "normaliser" is "norm", they are those that "sum" would give. A row
+// without any weight is zeros. head: -1 for the mean of all.
 // Throws Error for a layer or head that the model does not have, and for more than kMostMapTokens
 // tokens.
 std::vector<float> AttentionMap(const Network& network, std::span<const int32_t> tokens,

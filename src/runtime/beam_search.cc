@@ -120,7 +120,7 @@ std::vector<Beam> BeamSearch(const Session& session, const BeamOptions& options)
   if (done.size() > beams) done.resize(beams);
   for (Beam& beam : done) {
     if (model.tokenizer() == nullptr) break;
-    TextStream text(*model.tokenizer());
+    TextStream text(*model.tokenizer(), {}, options.before, /*within_line=*/true);
     for (const int32_t token : beam.tokens) beam.text += text.Add(token);
     beam.text += text.Finish();
   }

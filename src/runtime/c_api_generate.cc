@@ -163,6 +163,8 @@ cosformer_status cosformer_beam_search(const cosformer_session* session,
     search.max_tokens = given.max_tokens;
     search.length_penalty = given.length_penalty;
     search.stop_at_end = given.stop_at_end != 0;
+    const auto before = call.Array(given.before, given.before_count, "before");
+    search.before.assign(before.begin(), before.end());
     for (const auto& from : cosformer::runtime::BeamSearch(session->session, search)) {
       const cosformer_beam beam = {from.tokens.data(), from.tokens.size(), from.log_probability,
                                    from.score,         from.ended,         from.text.data(),

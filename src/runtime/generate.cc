@@ -40,7 +40,7 @@ struct Generation::Impl {
     }
     sampler.Observe(options.before);
     if (model.tokenizer() != nullptr) {
-      text.emplace(*model.tokenizer(), options.stop, options.before);
+      text.emplace(*model.tokenizer(), options.stop, options.before, /*within_line=*/true);
     } else if (!options.stop.empty()) {
       throw Error("generate: without a tokenizer there is no text that a stop string could end");
     }

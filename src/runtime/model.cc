@@ -43,13 +43,20 @@ void CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& config, const
       where.string(), tokenizer.size(), config.vocabulary));
 }
 
+void CheckSomething(std::span<const int32_t> tokens) {
+  if (tokens.empty()) throw Error("the text is empty: there is nothing to classify");
+}
+
 // As the data of classifiers are made: a token that begins, the texts with a separator between
 // them, each cut where it is too long, the longer one first.
 std::vector<int32_t> ClassifierInput(const Model& model, const Tokenizer& tokenizer,
                                      std::initializer_list<std::string_view> texts) {
   const SpecialTokens& special = tokenizer.special();
   std::vector<std::vector<int32_t>> parts;
-  for (const std::string_view text : texts) parts.push_back(tokenizer.Encode(text));
+  for (const std::string_view text : texts) {
+    parts.push_back(tokenizer.Encode(text));
+    CheckSomething(parts.back());
+  }
   if (parts.size() > 1 && special.separator < 0) {
     throw Error("the model's tokenizer has no token that separates two texts");
   }
@@ -90,8 +97,11 @@ Model Model::Load(const std::string& given, const LoadOptions& options) {
     tokenizer = std::make_shared<Tokenizer>(Tokenizer::Load(directory.string()));
     if (config.input == InputKind::kTokens) CheckTokenizer(*tokenizer, config, directory);
   }
-  std::vector<std::string> labels;
-  if (fs::exists(directory / kTaskFile)) labels = ReadTaskCard(directory.string()).labels;
+  TaskCard card;
+  const bool has_card = fs::exists(directory / kTaskFile);
+  if (has_card) card = ReadTaskCard(directory.string());
+  if (tokenizer != nullptr) CheckTrainedWith(card, tokenizer->Fingerprint(), directory.string());
+  const std::vector<std::string>& labels = card.labels;
   if (!labels.empty() && static_cast<int64_t>(labels.size()) != config.classes) {
     throw Error(fmt::format("{}: its task.json names {} classes, its config has {}",
                             directory.string(), labels.size(), config.classes));
@@ -100,8 +110,10 @@ Model Model::Load(const std::string& given, const LoadOptions& options) {
   Network::CheckSupported(config);
   const std::string path = (directory / kWeightsFile).string();
   Parameters parameters = ReadParameters(config, SafetensorsFile::Open(path), path);
-  return ModelBuilder::Build(std::move(config), std::move(parameters), std::move(tokenizer),
-                             std::move(labels), options);
+  Model model = ModelBuilder::Build(std::move(config), std::move(parameters), std::move(tokenizer),
+                                    labels, options);
+  if (has_card) model.pairs_ = card.pairs;
+  return model;
 }
 
 Use Model::use() const {
@@ -137,20 +149,24 @@ int32_t Model::end_token() const {
 }
 
 std::vector<Prediction> Model::Classify(std::span<const int32_t> tokens) const {
+  CheckSomething(tokens);
   const std::vector<float> scores = network_->Classify(network_->Encode(tokens));
   return PredictionsOf(scores, std::ssize(scores));
 }
 
 std::vector<Prediction> Model::Classify(std::string_view text) const {
+  if (pairs_.value_or(false)) throw Error("this model was trained on two texts: give both");
   return Classify(ClassifierInput(*this, Required(tokenizer_), {text}));
 }
 
 std::vector<Prediction> Model::Classify(std::string_view first, std::string_view second) const {
   if (use() == Use::kClassifier) {
+    if (!pairs_.value_or(true)) throw Error("this model was trained on single texts: give one");
     return Classify(ClassifierInput(*this, Required(tokenizer_), {first, second}));
   }
   const auto encoded = [&](std::string_view text) {
     std::vector<int32_t> tokens = Encode(text);
+    CheckSomething(tokens);
     tokens.resize(std::min(tokens.size(), static_cast<size_t>(network_->config().max_length)));
     return network_->Encode(tokens);
   };
@@ -160,28 +176,37 @@ std::vector<Prediction> Model::Classify(std::string_view first, std::string_view
 
 std::vector<Prediction> Model::ClassifyImage(std::span<const uint8_t> pixels) const {
   if (network_->config().input == InputKind::kTokens) {
+    if (use() == Use::kClassifier && tokenizer_ != nullptr) {
+      throw Error("this model reads text, not images");
+    }
     return Classify(std::vector<int32_t>(pixels.begin(), pixels.end()));
   }
   const std::vector<float> scores = network_->Classify(network_->EncodePixels(pixels));
   return PredictionsOf(scores, std::ssize(scores));
 }
 
-std::vector<std::vector<Prediction>> Model::Fill(std::string_view text, int64_t count) const {
+std::vector<int32_t> Model::EncodeMasked(std::string_view text) const {
   constexpr std::string_view kMask = "<mask>";
-  if (use() != Use::kMaskedModel) {
-    throw Error("this model does not fill in blanks; one that was trained with --task mlm does");
-  }
   const int32_t mask = Required(tokenizer_).special().mask;
   if (mask < 0) throw Error("the model's tokenizer has no token for what is masked");
   std::vector<int32_t> tokens;
-  std::vector<size_t> places;
-  for (;;) {
-    const size_t at = text.find(kMask);
+  for (size_t at = text.find(kMask); at != std::string_view::npos; at = text.find(kMask)) {
     tokenizer_->Encode(text.substr(0, at), tokens);
-    if (at == std::string_view::npos) break;
-    places.push_back(tokens.size());
     tokens.push_back(mask);
     text.remove_prefix(at + kMask.size());
+  }
+  tokenizer_->Encode(text, tokens);
+  return tokens;
+}
+
+std::vector<std::vector<Prediction>> Model::Fill(std::string_view text, int64_t count) const {
+  if (use() != Use::kMaskedModel) {
+    throw Error("this model does not fill in blanks; one that was trained with --task mlm does");
+  }
+  const std::vector<int32_t> tokens = EncodeMasked(text);
+  std::vector<size_t> places;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] == tokenizer_->special().mask) places.push_back(i);
   }
   if (places.empty()) {
     throw Error("the text has no blank; write <mask> where a token is to be filled in");

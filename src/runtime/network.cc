@@ -325,7 +325,8 @@ void Network::Advance(std::span<const Turn> turns, float* hidden) const {
     all += static_cast<int64_t>(turn.tokens.size());
   }
   std::unique_ptr<Work> work = TakeWork(std::min(all, kPass));
-  // As many turns as fit into a pass, whole or the next part of one.
+  // As many turns as fit into a pass. A turn is cut where it would be cut alone, since that decides
+  // how its sums are rounded.
   std::vector<Turn> pass;
   int64_t rows = 0;
   const auto run = [&] {
@@ -337,8 +338,8 @@ void Network::Advance(std::span<const Turn> turns, float* hidden) const {
   };
   for (Turn turn : turns) {
     while (!turn.tokens.empty()) {
-      if (rows == kPass) run();
-      const size_t part = std::min(turn.tokens.size(), static_cast<size_t>(kPass - rows));
+      const size_t part = std::min(turn.tokens.size(), static_cast<size_t>(kPass));
+      if (rows + static_cast<int64_t>(part) > kPass) run();
       pass.push_back({turn.state, turn.tokens.first(part)});
       turn.tokens = turn.tokens.subspan(part);
       rows += static_cast<int64_t>(part);

@@ -61,23 +61,39 @@ void Session::Impl::Checkpoint() {
   checkpoints.erase(checkpoints.begin() + static_cast<ptrdiff_t>(least));
 }
 
-void Session::Impl::Feed(std::span<const int32_t> tokens, float* hidden) {
-  const Network& network = model.network();
-  // In parts of whole passes, so that there are checkpoints within a long prompt too. The first
-  // part's checks would leave the others' to happen half way.
-  network.CheckTurn({&text, tokens});
-  const int64_t part =
-      options.checkpoints == 0
-          ? static_cast<int64_t>(tokens.size())
-          : std::max<int64_t>(1, text.position / 16 / Network::kPass) * Network::kPass;
-  while (!tokens.empty()) {
-    const size_t count = std::min(tokens.size(), static_cast<size_t>(part));
-    const Turn turn{&text, tokens.first(count)};
-    network.Advance({&turn, 1}, hidden);
-    if (hidden != nullptr) hidden += static_cast<int64_t>(count) * network.config().width;
-    for (const int32_t token : turn.tokens) hash.Add(token);
-    tokens = tokens.subspan(count);
-    Checkpoint();
+std::span<const int32_t> Session::Impl::NextPart(std::span<const int32_t> tokens) const {
+  if (options.checkpoints == 0) return tokens;
+  const int64_t part = std::max<int64_t>(1, text.position / 16 / Network::kPass) * Network::kPass;
+  return tokens.first(std::min(tokens.size(), static_cast<size_t>(part)));
+}
+
+void Session::Impl::Took(std::span<const int32_t> tokens) {
+  for (const int32_t token : tokens) hash.Add(token);
+  Checkpoint();
+}
+
+void Session::FeedParts(std::span<Session* const> sessions,
+                        std::vector<std::span<const int32_t>> tokens, float* hidden) {
+  const Network& network = sessions[0]->impl_->model.network();
+  // The first parts' checks would leave the others' to happen half way.
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    network.CheckTurn({&sessions[i]->impl_->text, tokens[i]});
+  }
+  for (;;) {
+    std::vector<Turn> turns;
+    std::vector<Impl*> of;
+    for (size_t i = 0; i < sessions.size(); ++i) {
+      if (tokens[i].empty()) continue;
+      of.push_back(sessions[i]->impl_.get());
+      turns.push_back({&of.back()->text, of.back()->NextPart(tokens[i])});
+      tokens[i] = tokens[i].subspan(turns.back().tokens.size());
+    }
+    if (turns.empty()) return;
+    network.Advance(turns, hidden);
+    for (size_t i = 0; i < turns.size(); ++i) {
+      of[i]->Took(turns[i].tokens);
+      if (hidden != nullptr) hidden += std::ssize(turns[i].tokens) * network.config().width;
+    }
   }
 }
 
@@ -112,13 +128,17 @@ void Session::Check(std::span<const int32_t> tokens) const {
   impl_->model.network().CheckTurn({&impl_->text, tokens});
 }
 
-void Session::Feed(std::span<const int32_t> tokens) { impl_->Feed(tokens, nullptr); }
+void Session::Feed(std::span<const int32_t> tokens) {
+  Session* self = this;
+  FeedParts({&self, 1}, {tokens}, nullptr);
+}
 
 std::vector<float> Session::FeedAll(std::span<const int32_t> tokens) {
   const Network& network = impl_->model.network();
   std::vector<float> hidden(tokens.size() * static_cast<size_t>(network.config().width));
   std::vector<float> logits(tokens.size() * static_cast<size_t>(network.config().vocabulary));
-  impl_->Feed(tokens, hidden.data());
+  Session* self = this;
+  FeedParts({&self, 1}, {tokens}, hidden.data());
   network.Logits(hidden.data(), static_cast<int64_t>(tokens.size()), logits.data());
   return logits;
 }
@@ -191,7 +211,6 @@ void Session::FeedBatch(std::span<Session* const> sessions,
   }
   if (sessions.empty()) return;
   const Network& network = sessions[0]->impl_->model.network();
-  std::vector<Turn> turns;
   for (size_t i = 0; i < sessions.size(); ++i) {
     if (&sessions[i]->impl_->model.network() != &network) {
       throw Error("session: the sessions of a batch must be of one model");
@@ -200,13 +219,8 @@ void Session::FeedBatch(std::span<Session* const> sessions,
         sessions.begin() + static_cast<ptrdiff_t>(i)) {
       throw Error("session: a session stands twice in a batch");
     }
-    turns.push_back({&sessions[i]->impl_->text, tokens[i]});
   }
-  network.Advance(turns);
-  for (size_t i = 0; i < sessions.size(); ++i) {
-    for (const int32_t token : tokens[i]) sessions[i]->impl_->hash.Add(token);
-    sessions[i]->impl_->Checkpoint();
-  }
+  FeedParts(sessions, {tokens.begin(), tokens.end()}, nullptr);
 }
 
 void Session::FeedBatch(std::span<Session* const> sessions, std::span<const int32_t> tokens) {

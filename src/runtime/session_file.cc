@@ -231,23 +231,44 @@ bool IsSessionFile(const std::string& path) {
   return file.read(begin.data(), begin.size()) && begin == kMagic;
 }
 
+// From the states of linear layers that stand before any other, or before what is damaged.
+static void ReadHorizons(std::string_view layers, SessionInfo& info) {
+  MemoryStream stream(layers);
+  try {
+    for (;;) {
+      const LinearStateConfig config = LinearState::Load(stream).config();
+      if (config.kernel.reweighting != Reweighting::kCos) continue;
+      info.horizons.insert(config.kernel.horizon);
+      info.endless |= config.endless;
+    }
+  } catch (const Error&) {
+    // Whether the layers are in order is for Session::Load() to say.
+  }
+}
+
 SessionInfo ReadSessionInfo(const std::string& path) {
   const MappedFile file(path);
   const std::string_view bytes = TextOf(file);
   const Header header = ReadHeader(bytes, path);
-  CheckedContent(bytes, path);
+  const std::string_view content = CheckedContent(bytes, path);
   CheckFields(header, path);
   const auto text = [](const std::array<char, 16>& field) {
     const std::string_view all(field.data(), field.size());
     return std::string(all.substr(0, all.find('\0')));
   };
-  return {.version = header.version,
-          .layers = header.layers,
-          .model = text(header.model),
-          .tokenizer = text(header.tokenizer),
-          .position = header.position,
-          .width = header.width,
-          .bytes = static_cast<int64_t>(bytes.size())};
+  SessionInfo info;
+  info.version = header.version;
+  info.layers = header.layers;
+  info.model = text(header.model);
+  info.tokenizer = text(header.tokenizer);
+  info.position = header.position;
+  info.width = header.width;
+  info.bytes = static_cast<int64_t>(bytes.size());
+  const auto last = static_cast<uint64_t>(header.width) * sizeof(float);
+  if (last <= content.size() - sizeof(header)) {
+    ReadHorizons(content.substr(sizeof(header) + last), info);
+  }
+  return info;
 }
 
 }  // namespace cosformer::runtime

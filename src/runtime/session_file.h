@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 namespace cosformer::runtime {
@@ -14,6 +15,9 @@ struct SessionInfo {
   int64_t position = 0;   // tokens that were fed
   int64_t width = 0;      // of the model; 0 before anything was fed
   int64_t bytes = 0;      // of the file
+  // Of the layers with cosine re-weighting before the first softmax layer, whose end can't be seen.
+  std::set<int64_t> horizons;
+  bool endless = false;
 };
 
 // By how it begins; false where there is no such file.

@@ -47,7 +47,10 @@ struct Session::Impl {
   // By position; shared with forks.
   std::vector<std::shared_ptr<const SavedText>> checkpoints;
 
-  void Feed(std::span<const int32_t> tokens, float* hidden);
+  // What of the tokens is read before the next checkpoint: whole passes.
+  std::span<const int32_t> NextPart(std::span<const int32_t> tokens) const;
+  // These were read.
+  void Took(std::span<const int32_t> tokens);
   void Checkpoint();
 };
 

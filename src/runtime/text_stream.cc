@@ -55,8 +55,10 @@ size_t StopStrings::Add(char byte) {
 }
 
 TextStream::TextStream(Tokenizer tokenizer, std::vector<std::string> stop_strings,
-                       std::span<const int32_t> before)
-    : tokenizer_(std::move(tokenizer)), stops_(std::move(stop_strings)) {
+                       std::span<const int32_t> before, bool within_line)
+    : tokenizer_(std::move(tokenizer)),
+      stops_(std::move(stop_strings)),
+      line_starts_(!within_line) {
   for (const int32_t token : before) {
     bytes_.clear();
     tokenizer_.Decode(token, line_starts_, bytes_);

@@ -51,8 +51,9 @@ class TextStream {
   // `before` are tokens that the text goes on after, such as a prompt: they decide whether it
   // begins with a blank, and are not shown. Throws Error for stop strings that are empty or no
   // UTF-8, and for tokens outside the vocabulary.
+  // Without them it begins a line, or goes on within one.
   explicit TextStream(Tokenizer tokenizer, std::vector<std::string> stop_strings = {},
-                      std::span<const int32_t> before = {});
+                      std::span<const int32_t> before = {}, bool within_line = false);
 
   // What is certain now and was not before; after a stop, and after Finish, nothing. Throws Error
   // for a token outside the vocabulary, with nothing changed.

@@ -155,7 +155,8 @@ class Run {
     WriteTaskCard(directory, {job_.task->description().name, job_.data->labels,
                               objective_ == data::Objective::kRetrieve ||
                                   objective_ == data::Objective::kTranslate ||
-                                  job_.data->train->info().parts == 2});
+                                  job_.data->train->info().parts == 2,
+                              job_.data->tokenizer.Fingerprint()});
   }
 
   // One update of the weights, from as many passes as are accumulated; each counts as its targets.

@@ -120,7 +120,61 @@ TEST_F(GenerateCommand, FillsBlanksWithAMaskedModel) {
   const json result = json::parse(outcome.out);
   ASSERT_EQ(result["blanks"].size(), 2u);
   EXPECT_EQ(result["blanks"][0].size(), 5u);
+  EXPECT_EQ(JsonOf("generate m --prompt '<mask>' --likeliest 2")["blanks"][0].size(), 2u);
+  EXPECT_EQ(JsonOf("generate m --prompt '<mask>' --likeliest 7")["blanks"][0].size(), 7u);
   ExpectRefusal("generate m --prompt none", "write <mask>");
+  ExpectRefusal("generate m --prompt '<mask>' --likeliest=-1", "--likeliest is -1");
+}
+
+TEST_F(GenerateCommand, AMaskedModelRefusesOptionsThatAreForWriting) {
+  WriteModel("m", {{"model", "encoder"}});
+  for (const std::string option :
+       {"--temperature 1", "--top-k 3", "--stop a", "--max-tokens 3", "--seed 1", "--bias 3=1",
+        "--ignore-end", "--beams 2", "--session s", "--save-session s", "--endless", "--echo",
+        "--stats", "--chat"}) {
+    const std::string name = option.substr(0, option.find(' '));
+    ExpectRefusal("generate m --prompt '<mask>' " + option, name + " is for models that write");
+  }
+  ExpectRefusal("generate m --prompt-tokens 5", "--prompt-tokens is for models that write");
+  ExpectRefusal("generate m --chat", "--chat is for models that write");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "s"));
+  WriteText("text", "one <mask>\n");
+  const std::string expected = Run("generate m --prompt 'one <mask>'").out;
+  EXPECT_EQ(Run("generate m --file text --threads 1").out, expected);
+  EXPECT_EQ(Run("generate m", "text").out, expected);
+}
+
+TEST_F(GenerateCommand, SaysThatATextWithoutAPromptBeginsAfterTheEndToken) {
+  WriteModel("m");
+  const std::string note = "cosformer: the prompt is empty: the text begins after the end token\n";
+  const std::string options = " --seed 1 --max-tokens 5 --ignore-end";
+  const Outcome empty = Run("generate m --prompt ''" + options + " --save-session s");
+  EXPECT_EQ(empty.code, 0);
+  EXPECT_EQ(empty.err, note);
+  const Outcome piped = Run("generate m" + options);
+  EXPECT_EQ(piped.err, note);
+  EXPECT_EQ(piped.out, empty.out);
+  EXPECT_EQ(Run("generate m --session s --prompt ''" + options).err, "");
+  EXPECT_FALSE(Contains(Run("generate m --chat --prompt ''" + options).err, note));
+}
+
+// Lines that do not come again.
+size_t DistinctLines(const std::string& text) {
+  const std::string lines = "\n" + text;
+  size_t count = 0;
+  for (size_t begin = 0; begin < lines.size() - 1;) {
+    const size_t end = lines.find('\n', begin + 1);
+    const std::string line = lines.substr(begin, end + 1 - begin);  // with the breaks around it
+    if (lines.find(line, end) == std::string::npos) ++count;
+    begin = end;
+  }
+  return count;
+}
+
+std::string Repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
 }
 
 TEST_F(GenerateCommand, ChatsLineByLineWithMemoryAndUndo) {
@@ -128,7 +182,9 @@ TEST_F(GenerateCommand, ChatsLineByLineWithMemoryAndUndo) {
   std::string errors;
   const auto chat = [&](const std::string& lines, int code = 0) {
     WriteText("lines", lines);
-    const Outcome outcome = Run("generate m --chat --seed 1 --max-tokens 6 --ignore-end", "lines");
+    // The likeliest tokens: every answer has another seed, also after /undo.
+    const Outcome outcome =
+        Run("generate m --chat --temperature 0 --max-tokens 6 --ignore-end", "lines");
     EXPECT_EQ(outcome.code, code) << outcome.err;
     errors = outcome.err;
     return outcome.out;
@@ -179,12 +235,74 @@ TEST_F(GenerateCommand, AChatThatIsFullGoesBackToItsLastTurn) {
   WriteText("lines", "hello\n" + std::string(60, 'a') + "\n" + std::string(5, 'b') +
                          "\n/undo\n/save after\n");
   const Outcome outcome = Run("generate m --chat --seed 1 --max-tokens 10 --ignore-end", "lines");
-  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(outcome.code, 0) << outcome.err;  // every line had an answer
   EXPECT_TRUE(Contains(outcome.err, "as long as the model can read (96 tokens)"));
   const size_t said = outcome.err.find("saved after ");
   ASSERT_NE(said, std::string::npos) << outcome.err;
   // Two turns, with what the template adds to each line, and ten tokens each.
   EXPECT_NEAR(std::stoi(outcome.err.substr(said + 12)), 5 + 60 + 20, 4);
+}
+
+TEST_F(GenerateCommand, ALineThatFillsTheHorizonHasAnAnswer) {
+  WriteModel("m");  // for 96 tokens
+  WriteText("lines", std::string(96, 'a') + "\n");
+  const std::string command = "generate m --chat --seed 1 --max-tokens 10 --ignore-end";
+  const Outcome full = Run(command, "lines");
+  EXPECT_EQ(full.code, 0) << full.err;
+  EXPECT_TRUE(Contains(full.err, "as long as the model can read (96 tokens)"));
+  WriteText("lines", std::string(96, 'a') + "\nb\n");
+  const Outcome more = Run(command, "lines");
+  EXPECT_EQ(more.code, 1);
+  EXPECT_TRUE(Contains(more.err, "1 of the lines had no answer"));
+}
+
+TEST_F(GenerateCommand, AChatAnswersTheSameLineOtherwiseAfterUndo) {
+  WriteModel("m", {{"max_length", 4096}});
+  WriteText("lines", "hello\n/undo\nhello\n/undo\nhello\n");
+  // Without line breaks, so that an answer is a line.
+  const std::string command = "generate m --chat --max-tokens 24 --ignore-end --bias 10=-inf";
+  const Outcome outcome = Run(command + " --seed 1", "lines");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(DistinctLines(outcome.out), 3u);
+  EXPECT_EQ(Run(command + " --seed 1", "lines").out, outcome.out);
+  EXPECT_EQ(DistinctLines(Run(command, "lines").out), 3u);
+}
+
+TEST_F(GenerateCommand, EveryAnswerOfALongChatHasItsOwnSeed) {
+  WriteModel("m", {{"max_length", 4096}});
+  WriteText("lines", Repeated("a\n", 40));
+  // So hot that all tokens are alike whatever was said: equal seeds would give equal answers.
+  const Outcome outcome = Run(
+      "generate m --chat --seed 1 --temperature 1e6 --max-tokens 16 --ignore-end --bias 10=-inf",
+      "lines");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(DistinctLines(outcome.out), 40u);
+}
+
+TEST_F(GenerateCommand, UndoGoesBackToTheOldestTurnKeptAndSaysSo) {
+  WriteModel("m", {{"max_length", 4096}});
+  const std::string command = "generate m --chat --seed 1 --max-tokens 6 --ignore-end";
+  const auto told = [&](int undone) {
+    WriteText("lines", Repeated("a\n", 40) + Repeated("/undo\n", undone) + "/save after\n");
+    return Run(command, "lines").err;
+  };
+  // A turn is a byte and six tokens; 32 of the 40 can be taken back.
+  EXPECT_EQ(told(31), "saved after 63 tokens\n");
+  EXPECT_EQ(told(32), "saved after 56 tokens\n");
+  const std::string earlier = told(33);
+  EXPECT_TRUE(Contains(earlier, "nothing earlier is kept"));
+  EXPECT_TRUE(Contains(earlier, "saved after 56 tokens\n"));
+}
+
+TEST_F(GenerateCommand, ALineWhoseAnswerFailsLeavesTheChatAsItWas) {
+  WriteModel("m");
+  std::string command = "generate m --chat --prompt abc";
+  for (int token = 0; token < 260; ++token) command += " --bias " + std::to_string(token) + "=-inf";
+  WriteText("lines", "hello\n/save after\n");
+  const Outcome outcome = Run(command, "lines");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(Contains(outcome.err, "1 of the lines had no answer"));
+  EXPECT_TRUE(Contains(outcome.err, "saved after 3 tokens\n"));
 }
 
 TEST_F(GenerateCommand, RefusesWithASentence) {
@@ -279,6 +397,36 @@ TEST_F(AttentionCommand, RefusesWithASentence) {
   ExpectRefusal("attention a --prompt x --head first", "--head takes a number");
   ExpectRefusal("attention a --prompt x --out m.jpg", "must end in .svg or .png");
   ExpectRefusal("attention a --prompt ''", "the text is empty");
+}
+
+TEST_F(AttentionCommand, ReadsMaskAsATokenWhereTheModelFillsItIn) {
+  WriteModel("masked", {{"model", "encoder"}});
+  WriteModel("decoder");
+  const json masked = JsonOf("attention masked --prompt 'a <mask> b<mask>'")["maps"][0];
+  EXPECT_EQ(masked["tokens"], json({'a', ' ', 259, ' ', 'b', 259}));
+  EXPECT_EQ(masked["texts"][2], "<mask>");
+  EXPECT_EQ(JsonOf("attention decoder --prompt '<mask>'")["maps"][0]["tokens"].size(), 6u);
+}
+
+TEST_F(AttentionCommand, SaysHowManyTokensOfALongTextCanBeDrawn) {
+  WriteModel("horizon");  // for 96 tokens
+  WriteModel("any", {{"attention", "softmax"}});
+  WriteText("97", SomeText(97));
+  WriteText("4097", SomeText(4097));
+  ExpectRefusal("attention horizon --file 97",
+                "the text has 97 tokens, and the horizon of its re-weighting is 96; give --tokens "
+                "96 to draw the first\n");
+  EXPECT_EQ(Run("attention horizon --file 97 --tokens 96").code, 0);
+  ExpectRefusal("attention any --file 4097", "has at most 4096; give --tokens 4096");
+}
+
+TEST_F(AttentionCommand, SaysThatRotaryRowsOfLinearAttentionDoNotSumToOne) {
+  WriteModel("rotary", {{"positions", "rotary"}, {"head_dim", 8}});
+  const json map = JsonOf("attention rotary --prompt 'some text' --head 0")["maps"][0];
+  double sum = 0;
+  for (const json& weight : map["weights"][8]) sum += weight.get<double>();
+  EXPECT_GT(std::abs(sum - 1), 1e-3);
+  EXPECT_TRUE(Contains(Run("attention --help").out, "rows have other sums"));
 }
 
 }  // namespace

@@ -233,6 +233,30 @@ TEST_F(InspectCommandTest, ASessionNamesItsModelAndIsHeldAgainstIt) {
   ExpectRefusal("inspect cut.session", "cut off");
 }
 
+TEST_F(InspectCommandTest, ASessionTellsItsHorizonsWithoutTheModel) {
+  const auto saved = [&](const std::string& name, const json& changes, bool endless) {
+    const Model model = Model::Load(WriteModel(name, changes).string(), {.endless = endless});
+    Session session(model);
+    session.Feed(model.Encode("some text"));
+    session.Save((folder_ / (name + ".session")).string());
+    return Inspected(name + ".session");
+  };
+  // Rotary positions have two states a layer.
+  const json rotary = {{"positions", "rotary"}, {"head_dim", 8}};
+  for (const bool endless : {false, true}) {
+    for (const json& changes :
+         {json::object(), rotary, json{{"attention", {"linear", "cosformer"}}},
+          json{{"attention", {"cosformer", "softmax"}}}}) {
+      const json session = saved("lm", changes, endless);
+      EXPECT_EQ(session["horizons"], json({96})) << changes;
+      EXPECT_EQ(session["endless"], endless) << changes;
+    }
+    EXPECT_TRUE(Contains(Run("inspect lm.session").out,
+                         endless ? "96 tokens; endless" : "96 tokens; it ends there"));
+  }
+  EXPECT_EQ(saved("soft", {{"attention", "softmax"}}, false)["horizons"], json::array());
+}
+
 TEST_F(InspectCommandTest, ASessionPastTheHorizonGoesOnWithAnEndlessModel) {
   const Model model = Model::Load(WriteModel("lm").string(), {.endless = true});
   Session session(model);
@@ -270,7 +294,10 @@ TEST_F(InspectCommandTest, WhatIsNothingOfTheKindIsOneSentence) {
   ExpectRefusal("inspect", "PATH");
   ExpectRefusal("inspect nowhere", "\"nowhere\" does not exist");
   ExpectRefusal("inspect empty", "has no config.json");
-  ExpectRefusal("inspect notes.txt", "notes.txt");
+  const std::string neither = "neither a model's directory, nor a session, nor a safetensors file";
+  ExpectRefusal("inspect notes.txt", neither + ": \"notes.txt\" claims a header of ");
+  WriteText("short.txt", "words");
+  ExpectRefusal("inspect short.txt", neither + ": \"short.txt\" has 5 bytes");
   ExpectRefusal("inspect bare", "vocabulary");
   fs::remove(WriteModel("hollow") / "model.safetensors");
   ExpectRefusal("inspect hollow", "model.safetensors");

@@ -244,7 +244,9 @@ TEST_F(CorruptFilesTest, TaskCardsThatAreNoneAreRefused) {
        "FILE: \"labels\" holds 1; expected names"},
       {"an unknown key", R"({"task": "classify", "lables": []})",
        "FILE: unknown key \"lables\" (did you mean \"labels\"?); expected only \"format\", "
-       "\"task\", \"pairs\", \"labels\""},
+       "\"task\", \"pairs\", \"tokenizer\", \"labels\""},
+      {"a tokenizer of a number", R"({"task": "classify", "tokenizer": 5})",
+       "FILE: \"tokenizer\" is 5; expected a text in quotes"},
   };
   ExpectRefused("task.json", read, table);
 }

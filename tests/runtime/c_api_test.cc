@@ -277,11 +277,13 @@ TEST_F(CApi, ClassifiesTextsPairsAndTokens) {
                 return cosformer_classify(model.get(), first.data(), first.size(), rest...);
               }),
               AsC(cpp.Classify(first)));
+  WriteTaskCard(directory, {"test", {"bad", "so-so", "good"}, true});
+  const ModelHandle pairs = Loaded(directory);
   ExpectEqual(Asked([&](auto... rest) {
-                return cosformer_classify_pair(model.get(), first.data(), first.size(),
+                return cosformer_classify_pair(pairs.get(), first.data(), first.size(),
                                                second.data(), second.size(), rest...);
               }),
-              AsC(cpp.Classify(first, second)));
+              AsC(Model::Load(directory).Classify(first, second)));
   ExpectEqual(Asked([&](auto... rest) {
                 return cosformer_classify_tokens(model.get(), tokens.data(), tokens.size(),
                                                  rest...);

@@ -136,6 +136,48 @@ TEST_F(CorruptModelsTest, WhoseOtherFilesAreOfAnotherModelAreRefused) {
   ExpectRefused("tokenizer.json", load_, tokenizers);
 }
 
+TEST_F(CorruptModelsTest, WhoseTokenizerIsOfAnotherModelOfTheSameSizeAreRefused) {
+  const Tokenizer own = Tokenizer::Words({"cat", "moon"}), other = Tokenizer::Words({"sea", "sun"});
+  WriteModel(folder_.string(), {}, own);
+  Model::Load(folder_.string());  // of a model without a card nothing is known
+  WriteTaskCard(folder_.string(), {"lm", {}, false, own.Fingerprint()});
+  Model::Load(folder_.string());
+  other.Save(folder_.string());
+  const std::string error = ErrorOf([&] { Model::Load(folder_.string()); });
+  EXPECT_NE(error.find("its tokenizer is not the one that the model was trained with"),
+            std::string::npos)
+      << error;
+}
+
+TEST_F(CorruptModelsTest, DoNotClassifyWhatTheyWereNotTrainedFor) {
+  const nlohmann::json classifier = {{"model", "encoder"}, {"classes", 2}};
+  const std::string folder = folder_.string();
+  const auto refused = [&](const auto& call, const char* sentence) {
+    EXPECT_NE(ErrorOf(call).find(sentence), std::string::npos) << ErrorOf(call);
+  };
+  WriteModel(folder, classifier);
+  for (const bool pairs : {false, true}) {
+    WriteTaskCard(folder, {"classify", {"no", "yes"}, pairs, ""});
+    const Model model = Model::Load(folder);
+    if (pairs) {
+      EXPECT_EQ(model.Classify("a", "b").size(), 2u);
+      refused([&] { model.Classify("a"); }, "this model was trained on two texts: give both");
+      refused([&] { model.Classify("a", ""); }, "the text is empty");
+    } else {
+      EXPECT_EQ(model.Classify("a").size(), 2u);
+      refused([&] { model.Classify("a", "b"); }, "this model was trained on single texts");
+      refused([&] { model.Classify(""); }, "the text is empty");
+    }
+    refused([&] { model.Classify(std::span<const int32_t>()); }, "the text is empty");
+    refused([&] { model.ClassifyImage(std::vector<uint8_t>{1, 2}); }, "reads text, not images");
+  }
+  WriteModel(folder, {{"model", "two-tower"}, {"classes", 2}});
+  const Model towers = Model::Load(folder);
+  EXPECT_EQ(towers.Classify("a", "b").size(), 2u);
+  refused([&] { towers.Classify("a", ""); }, "the text is empty");
+  refused([&] { towers.Classify("", "b"); }, "the text is empty");
+}
+
 TEST_F(CorruptModelsTest, WhoseWeightsDoNotFitAreRefused) {
   WriteWeights(WeightType::kFloat32);
   const std::string in = "decoder.layers.1.attention.in_weight";

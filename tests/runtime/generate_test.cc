@@ -56,6 +56,37 @@ TEST(Generate, GivesTheSameTextAloneAndInABatch) {
   }
 }
 
+// Words have blanks between them, also between what is generated and what it goes on after.
+TEST(Generate, BeginsWithABlankWithinALine) {
+  auto words = std::make_shared<Tokenizer>(Tokenizer::Words({"the", "cat", "sees", "moon"}));
+  const ModelConfig config = SmallConfig({{"vocabulary", words->size()}});
+  const Model model = ModelBuilder::Build(config, SmallParameters(config, 1), words);
+  const int32_t end = words->special().end;
+  GenerateOptions options;
+  options.max_tokens = 1;
+  const int32_t moon = words->Encode("moon")[0];
+  options.sampling.logit_bias = {{moon, 1000.0f}};
+  BeamOptions beams;
+  beams.beams = words->size();  // every token
+  beams.max_tokens = 1;
+  for (const bool new_line : {false, true}) {
+    std::vector<int32_t> tokens = words->Encode("the cat");
+    if (new_line) tokens.push_back(end);
+    for (const bool told : {false, true}) {
+      if (new_line && !told) continue;  // nobody can know
+      options.before = beams.before = told ? tokens : std::vector<int32_t>();
+      Session session(model);
+      session.Feed(tokens);
+      for (const Beam& beam : BeamSearch(session, beams)) {
+        if (beam.tokens == std::vector<int32_t>{moon}) {
+          EXPECT_EQ(beam.text, new_line ? "moon" : " moon");
+        }
+      }
+      EXPECT_EQ(Generate(session, options).text, new_line ? "moon" : " moon");
+    }
+  }
+}
+
 TEST(Generate, ShowsAllOfItsTextPieceByPiece) {
   const Model model = ByteModel();
   Session session = Prompted(model, "a");

@@ -75,6 +75,29 @@ TEST_P(EveryDecoder, GivesTheSameBitsInABatchAsAlone) {
   }
 }
 
+// A pass ends in the midst of them; where a text is cut must not depend on the others.
+TEST_P(EveryDecoder, GivesTheSameBitsInALongBatchAsAlone) {
+  nlohmann::json config = GetParam();
+  config["max_length"] = 2000;
+  const Model model = SmallModel(config);
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{100, 100, 100}, {30, 700, 1, 300}, {Network::kPass, 1, 255}}) {
+    std::vector<Session> alone(lengths.size(), Session(model)), together = alone;
+    std::vector<Session*> batch;
+    std::vector<std::vector<int32_t>> texts;
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      texts.push_back(RandomTokens(lengths[s], s));
+      alone[s].Feed(texts[s]);
+      batch.push_back(&together[s]);
+    }
+    Session::FeedBatch(batch, std::vector<std::span<const int32_t>>(texts.begin(), texts.end()));
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      ASSERT_EQ(together[s].position(), lengths[s]);
+      ASSERT_EQ(together[s].Logits(), alone[s].Logits()) << GetParam() << ", text " << s;
+    }
+  }
+}
+
 TEST_P(EveryDecoder, GoesOnAsItWasAfterSavingAndForking) {
   const Model model = SmallModel(GetParam());
   const std::vector<int32_t> tokens = RandomTokens(70, 5);
@@ -215,6 +238,26 @@ TEST(SessionEdits, KnowWhatWasFedInABatch) {
   tokens.back() = (tokens.back() + 1) % 29;
   EXPECT_LE(one.Edit(tokens), 64);
   EXPECT_EQ(other.Edit(std::vector<int32_t>(200, 5)), 0);
+}
+
+TEST(SessionEdits, GoBackAsFarAfterABatchAsAfterATextAlone) {
+  const Model model = SmallModel({{"max_length", 30000}, {"attention", "linear"}});
+  const std::vector<int32_t> tokens = RandomTokens(20000, 1), few = RandomTokens(70, 2);
+  for (const double part : {0.5, 0.75, 0.9, 0.999}) {
+    Session alone(model), one(model), other(model);
+    Session* both[] = {&other, &one};
+    alone.Feed(tokens);
+    const std::span<const int32_t> parts[] = {few, tokens};
+    Session::FeedBatch(both, parts);
+    std::vector<int32_t> edited = tokens;
+    edited[static_cast<size_t>(20000 * part)] ^= 1;
+    const int64_t fed = one.Edit(edited);
+    EXPECT_EQ(fed, alone.Edit(edited)) << part;
+    // With as many checkpoints as a session has unless told, not from the beginning.
+    if (part >= 0.75) {
+      EXPECT_LT(fed, 20000) << part;
+    }
+  }
 }
 
 TEST(SessionEdits, ThatCannotBeReadLoseNothing) {
