@@ -80,8 +80,9 @@ class Model {
   std::vector<Prediction> Classify(std::span<const int32_t> tokens) const;
   std::vector<Prediction> ClassifyImage(std::span<const uint8_t> pixels) const;
 
-  // ---- masked models: a text in which <mask> stands for a token that is hidden, and for every one
-  // of them the `count` likeliest tokens
+  // ---- masked models: a text in which <mask> stands for a token that is hidden (SentencePiece's
+  // have the blank before them, which is hidden with them), and for every one of them the `count`
+  // likeliest tokens
   std::vector<int32_t> EncodeMasked(std::string_view text) const;
   std::vector<std::vector<Prediction>> Fill(std::string_view text, int64_t count = 5) const;
 

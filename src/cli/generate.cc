@@ -153,7 +153,10 @@ void FillBlanks(const runtime::Model& model, const std::string& prompt,
   for (size_t i = 0; i < blanks.size(); ++i) {
     const size_t at = rest.find("<mask>");
     const int32_t token = blanks[i][0].token;
-    filled += rest.substr(0, at) + tokenizer.Decode({&token, 1});
+    std::string before = rest.substr(0, at);
+    const bool hides_blank = tokenizer.kind() == TokenizerKind::kSentencePiece;
+    if (hides_blank && before.ends_with(' ')) before.pop_back();  // as Model::EncodeMasked() does
+    filled += before + tokenizer.Decode({&token, 1});
     rest = rest.substr(at + 6);
     table += fmt::format("blank {}", i + 1);
     nlohmann::json list = nlohmann::json::array();

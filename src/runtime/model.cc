@@ -190,8 +190,10 @@ std::vector<int32_t> Model::EncodeMasked(std::string_view text) const {
   const int32_t mask = Required(tokenizer_).special().mask;
   if (mask < 0) throw Error("the model's tokenizer has no token for what is masked");
   std::vector<int32_t> tokens;
+  const bool hides_blank = tokenizer_->kind() == TokenizerKind::kSentencePiece;
   for (size_t at = text.find(kMask); at != std::string_view::npos; at = text.find(kMask)) {
-    tokenizer_->Encode(text.substr(0, at), tokens);
+    const bool blank = hides_blank && at > 0 && text[at - 1] == ' ';
+    tokenizer_->Encode(text.substr(0, blank ? at - 1 : at), tokens);
     tokens.push_back(mask);
     text.remove_prefix(at + kMask.size());
   }
