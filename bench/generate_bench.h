@@ -46,7 +46,7 @@ struct GenerateRow {
   // bandwidth of doing nothing but reading the weights; whichever takes longer. Both are medians of
   // samples between the calls of the phase, as the time is one of calls. A start has none.
   std::optional<double> limit_share;
-  int64_t state_bytes = 0;            // of a session
+  int64_t state_bytes = 0;  // of a session
   // The process's at its highest, less what the other texts of the phase hold.
   std::optional<int64_t> peak_bytes;
 };
