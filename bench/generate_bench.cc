@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 
+#include "bench/generate_work.h"
 #include "bench/memory.h"
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
@@ -32,97 +35,36 @@ using runtime::Network;
 using runtime::Session;
 using runtime::TextState;
 
-// What the mathematics asks for; what an implementation does beyond it does not count.
-struct Work {
-  double operations = 0;  // two a multiply-add
-  double bytes = 0;
+// A model with weights of one type. All are at hand together, so that they can be timed in turns.
+struct Subject {
+  Subject(WeightType weights, const ModelConfig& config, int threads)
+      : weights(weights),
+        model(runtime::ModelBuilder::Build(config, runtime::RandomParameters(config, weights, 1),
+                                           nullptr, {}, {.threads = threads})),
+        memory(WeightMemory(model.network())) {}
+
+  const Network& network() const { return model.network(); }
+  int64_t Held() const {
+    return model.weight_bytes() + static_cast<int64_t>(network().work_bytes());
+  }
+
+  WeightType weights;
+  Model model;
+  std::vector<Bytes> memory;    // of the weights
+  std::vector<double> reads{};  // samples of reading them, in all phases
 };
-
-double LayerWeights(const Network& network) {
-  double count = 0;
-  for (const runtime::LayerParameters& layer : network.parameters().layers) {
-    for (const Weights* w : {&layer.in, &layer.out, &layer.hidden, &layer.back}) {
-      count += static_cast<double>(w->rows) * static_cast<double>(w->columns);
-    }
-  }
-  return count;
-}
-
-const Weights& HeadOf(const Network& network) {
-  return network.config().tied_embeddings ? network.parameters().tokens
-                                          : network.parameters().output;
-}
-
-// Of one token of one session with `context` behind it: the states' part in it.
-Work AttentionWork(const Network& network, double context) {
-  Work work;
-  for (const runtime::LayerAttention& layer : network.attention()) {
-    const double square = static_cast<double>(layer.dim) * static_cast<double>(layer.dim);
-    const auto heads = static_cast<double>(layer.heads), kv = static_cast<double>(layer.kv_heads);
-    if (layer.softmax) {
-      work.operations += 4 * static_cast<double>(layer.dim) * heads * context;
-      work.bytes += 2 * 4 * static_cast<double>(layer.dim) * kv * context;
-      continue;
-    }
-    const double states = layer.options.kernel.reweighting == Reweighting::kCos ? 2 : 1;
-    work.operations += states * 2 * square * (heads + kv);
-    // Read and written; where a step passes over ReLU's zeros, which are every second feature of a
-    // random model's keys and queries, three quarters and a half of it.
-    const bool spares =
-        layer.options.kernel.feature_map == FeatureMap::kRelu && !layer.options.gate;
-    const double passes = spares ? 0.75 + 0.5 : 2;
-    work.bytes += states * passes * 4 * (square + static_cast<double>(layer.dim)) * kv;
-  }
-  return work;
-}
-
-// The memory of the weights that a step reads, scales left out.
-std::vector<Bytes> WeightMemory(const Network& network) {
-  std::vector<Bytes> pieces;
-  const auto add = [&](const Weights& w) {
-    pieces.emplace_back(static_cast<const uint8_t*>(w.data), static_cast<size_t>(w.data_bytes()));
-  };
-  for (const runtime::LayerParameters& layer : network.parameters().layers) {
-    for (const Weights* w : {&layer.in, &layer.out, &layer.hidden, &layer.back}) add(*w);
-  }
-  add(HeadOf(network));
-  return pieces;
-}
-
-double WeightBytes(const Network& network) {
-  double bytes = static_cast<double>(HeadOf(network).bytes());
-  for (const runtime::LayerParameters& layer : network.parameters().layers) {
-    for (const Weights* w : {&layer.in, &layer.out, &layer.hidden, &layer.back}) {
-      bytes += static_cast<double>(w->bytes());
-    }
-  }
-  return bytes;
-}
-
-Work PrefillWork(const Network& network, int64_t tokens) {
-  const Work attention = AttentionWork(network, static_cast<double>(tokens) / 2);
-  return {(2 * LayerWeights(network) + attention.operations) * static_cast<double>(tokens),
-          WeightBytes(network)};
-}
-
-Work StepWork(const Network& network, int64_t context, int64_t batch) {
-  const Work attention = AttentionWork(network, static_cast<double>(context));
-  const Weights& head = HeadOf(network);
-  const double weights =
-      LayerWeights(network) + static_cast<double>(head.rows) * static_cast<double>(head.columns);
-  return {(2 * weights + attention.operations) * static_cast<double>(batch),
-          WeightBytes(network) + attention.bytes * static_cast<double>(batch)};
-}
 
 // One thing to be timed: a pass over its parts does `tokens` tokens of work.
 struct Item {
+  Subject* subject = nullptr;
   int64_t context = 0;
   int64_t batch = 1;
   double tokens = 1;
-  std::optional<Work> work;
+  std::optional<GenerateWork> work;
   size_t parts = 1;
   std::function<void(size_t part)> call;
-  std::function<size_t()> state_bytes;  // of one text
+  std::function<size_t()> state_bytes = [] { return size_t{0}; };  // of one text
+  std::function<size_t()> held_bytes = state_bytes;                // of all that it keeps
 };
 
 // What became of it. The time of a part is the median of its calls'.
@@ -136,6 +78,26 @@ struct Timing {
     for (const std::vector<double>& calls : parts) seconds += Median(calls);
     return seconds;
   }
+};
+
+// A directory that is gone when it is no longer needed.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (std::filesystem::temp_directory_path() / "cosformer_bench_XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }  // empty: it could not be made
+
+ private:
+  std::filesystem::path path_;
 };
 
 // Tokens that a model has as many of as anyone asks.
@@ -155,7 +117,7 @@ std::vector<int32_t> SomeTokens(const Model& model, int64_t count) {
 TextState TextOf(const Network& network, int64_t context) {
   constexpr int64_t kPart = 4096;
   TextState text = network.NewText();
-  std::vector<float> keys, values;
+  std::vector<float> keys, values, keep;
   for (size_t i = 0; i < text.layers.size(); ++i) {
     const runtime::LayerAttention& layer = network.attention()[i];
     const int64_t row = layer.kv_heads * layer.dim;
@@ -169,17 +131,18 @@ TextState TextOf(const Network& network, int64_t context) {
       const int64_t part = std::min(kPart, context - done);
       const ConstView k = View::Of(keys.data(), 1, part, layer.kv_heads, layer.dim);
       const ConstView v = View::Of(values.data(), 1, part, layer.kv_heads, layer.dim);
+      if (layer.options.gate) keep.assign(static_cast<size_t>(part * layer.kv_heads), 0.99f);
       if (auto* cache = std::get_if<SoftmaxCache>(&text.layers[i])) {
         cache->Append(k, v);
       } else if (auto* linear = std::get_if<LinearState>(&text.layers[i])) {
-        linear->Absorb(k, v, network.threads());
+        linear->Absorb(k, v, network.threads(), keep);
       } else {
         auto& turned = std::get<runtime::TurnedState>(text.layers[i]);
-        turned.sums.Absorb(k, v, network.threads());
+        turned.sums.Absorb(k, v, network.threads(), keep);
         if (turned.normaliser) {
           const std::vector<float> ones(static_cast<size_t>(part * layer.kv_heads), 1.0f);
           turned.normaliser->Absorb(k, ConstView::Of(ones.data(), 1, part, layer.kv_heads, 1),
-                                    network.threads());
+                                    network.threads(), keep);
         }
       }
       done += part;
@@ -216,32 +179,53 @@ void CheckModel(const Model& model) {
   }
 }
 
+// Texts that a step goes on with.
+struct Texts {
+  Texts(const Model& model, int64_t context, int64_t batch)
+      : network(model.network()),
+        texts(static_cast<size_t>(batch), TextOf(network, context)),
+        hidden(static_cast<size_t>(batch * network.config().width)),
+        logits(static_cast<size_t>(batch * model.vocabulary())) {
+    for (TextState& text : texts) turns.push_back({&text, std::span(&token, 1)});
+  }
+  Texts(const Texts&) = delete;
+
+  void Step() {
+    network.Advance(turns, hidden.data());
+    network.Logits(hidden.data(), static_cast<int64_t>(turns.size()), logits.data());
+  }
+  size_t Held() const {
+    return texts.size() * BytesOf(texts[0]) + (hidden.size() + logits.size()) * sizeof(float);
+  }
+
+  const Network& network;
+  const int32_t token = 1;
+  std::vector<TextState> texts;
+  std::vector<runtime::Turn> turns;
+  std::vector<float> hidden, logits;
+};
+
+// All measurements with one number of threads.
 class Runner {
  public:
-  Runner(GenerateBench& bench, report::Progress& progress) : bench_(bench), progress_(progress) {}
+  Runner(GenerateBench& bench, int threads, report::Progress& progress)
+      : bench_(bench), threads_(threads), progress_(progress) {}
 
-  void Run(WeightType weights, int threads) {
-    progress_.Show(fmt::format("making a model in {}", runtime::Name(weights)));
-    runtime::LoadOptions options;
-    options.threads = threads;
-    const ModelConfig& config = bench_.config.model;
-    const Model model = runtime::ModelBuilder::Build(
-        config, runtime::RandomParameters(config, weights, 1), nullptr, {}, options);
-    bench_.parameters = model.parameters();
-    CheckModel(model);
-    weights_ = weights;
-    threads_ = threads;
-    memory_ = WeightMemory(model.network());
-    reads_.clear();
-    peaks_.clear();
-    for (const Phase phase : bench_.config.phases) {
-      if (phase == Phase::kPrefill) Prefill(model);
-      if (phase == Phase::kDecode) Decode(model);
-      if (phase == Phase::kBatch) Batch(model);
-      if (phase == Phase::kStart) Start(model);
+  void Run() {
+    for (const WeightType weights : bench_.config.weights) {
+      progress_.Show(fmt::format("making a model in {}", runtime::Name(weights)));
+      CheckModel(subjects_.emplace_back(weights, bench_.config.model, threads_).model);
     }
-    if (!reads_.empty()) {
-      bench_.limits.push_back({weights, threads, Median(reads_), Median(peaks_)});
+    bench_.parameters = subjects_.front().model.parameters();
+    for (const Phase phase : bench_.config.phases) {
+      if (phase == Phase::kPrefill) Prefill();
+      if (phase == Phase::kDecode) Decode();
+      if (phase == Phase::kBatch) Batch();
+      if (phase == Phase::kStart) Start();
+    }
+    for (const Subject& subject : subjects_) {
+      if (subject.reads.empty()) continue;
+      bench_.limits.push_back({subject.weights, threads_, Median(subject.reads), Median(peaks_)});
     }
   }
 
@@ -253,11 +237,15 @@ class Runner {
     // long ones there may be one: more samples around it, since a moment is not like the next.
     constexpr double kAtATime = 0.05;
     constexpr int kAround = 4;
-    std::vector<double> peaks, reads;
-    const auto sample = [&](int count) {
-      for (int i = 0; i < count; ++i) {
-        peaks.push_back(SampleMultiplyAdds(threads_));
-        reads.push_back(SampleReads(memory_, threads_));
+    std::vector<double> peaks;
+    std::map<const Subject*, std::vector<double>> reads;
+    const auto sample = [&](const Subject* subject) {
+      peaks.push_back(SampleMultiplyAdds(threads_));
+      reads[subject].push_back(SampleReads(subject->memory, threads_));
+    };
+    const auto sample_all = [&] {
+      for (int i = 0; i < kAround; ++i) {
+        for (const Subject& subject : subjects_) sample(&subject);
       }
     };
     std::vector<Timing> timings(items.size());
@@ -269,9 +257,7 @@ class Runner {
       items[i].call(part);
       const double seconds = SecondsSince(begin);
       std::optional<int64_t> peak = memory.Peak();
-      for (size_t other = 0; peak && other < items.size(); ++other) {
-        if (other != i) *peak -= HeldBy(items[other]);
-      }
+      if (peak) *peak -= HeldByOthers(items, i);
       timings[i].peak_bytes = std::max(timings[i].peak_bytes, peak);
       return seconds;
     };
@@ -279,16 +265,17 @@ class Runner {
       timings[i].parts.resize(items[i].parts);
       if (items[i].parts == 1) watch(i, 0);
     }
-    sample(kAround);
+    sample_all();
     bool more = true;
     for (size_t round = 0; more; ++round) {
       more = false;
       for (size_t i = 0; i < items.size(); ++i) {
         const Item& item = items[i];
         Timing& timing = timings[i];
-        progress_.Show(fmt::format("{}, {}, {} tokens, {} at a time", runtime::Name(weights_),
-                                   NameOf(phase), item.context, item.batch));
-        sample(1);
+        progress_.Show(fmt::format("{}, {}, {} tokens, {} at a time",
+                                   runtime::Name(item.subject->weights), NameOf(phase),
+                                   item.context, item.batch));
+        sample(item.subject);
         const size_t part = round % item.parts;
         const double until = timing.spent + kAtATime;
         do {
@@ -306,23 +293,33 @@ class Runner {
         more |= timing.spent < bench_.config.seconds || round + 1 < item.parts;
       }
     }
-    sample(kAround);
+    sample_all();
     for (size_t i = 0; i < items.size(); ++i) {
-      AddRow(phase, items[i], timings[i], Median(peaks), Median(reads));
+      AddRow(phase, items[i], timings[i], Median(peaks), Median(reads[items[i].subject]));
     }
-    reads_.insert(reads_.end(), reads.begin(), reads.end());
+    for (Subject& subject : subjects_) {
+      subject.reads.insert(subject.reads.end(), reads[&subject].begin(), reads[&subject].end());
+    }
     peaks_.insert(peaks_.end(), peaks.begin(), peaks.end());
   }
 
-  static int64_t HeldBy(const Item& item) {
-    return item.batch * static_cast<int64_t>(item.state_bytes());
+  // What is in memory for the sake of other measurements than that of item i.
+  int64_t HeldByOthers(std::span<const Item> items, size_t i) const {
+    int64_t bytes = 0;
+    for (const Subject& subject : subjects_) {
+      if (&subject != items[i].subject) bytes += subject.Held();
+    }
+    for (size_t other = 0; other < items.size(); ++other) {
+      if (other != i) bytes += static_cast<int64_t>(items[other].held_bytes());
+    }
+    return bytes;
   }
 
   void AddRow(Phase phase, const Item& item, const Timing& timing, double fma_gflops,
               double read_gbps) {
     GenerateRow row;
     row.phase = phase;
-    row.weights = weights_;
+    row.weights = item.subject->weights;
     row.context = item.context;
     row.batch = item.batch;
     row.threads = threads_;
@@ -338,112 +335,95 @@ class Runner {
     bench_.rows.push_back(row);
   }
 
-  void Show(Phase phase, const std::string& of) {
-    progress_.Show(fmt::format("{}, {}{}", runtime::Name(weights_), NameOf(phase), of));
-  }
-
   // Long prompts in parts, which take turns with the shorter prompts.
-  void Prefill(const Model& model) {
+  void Prefill() {
     constexpr int64_t kPart = 4096;
     std::vector<Item> items;
-    for (const int64_t length : bench_.config.prompts) {
-      const auto tokens = std::make_shared<std::vector<int32_t>>(SomeTokens(model, length));
-      const auto session = std::make_shared<std::optional<Session>>();
-      Item& item = items.emplace_back();
-      item.context = length;
-      item.tokens = static_cast<double>(length);
-      item.work = PrefillWork(model.network(), length);
-      item.parts = static_cast<size_t>((length + kPart - 1) / kPart);
-      item.call = [=, &model](size_t part) {
-        if (part == 0) session->emplace(model, runtime::SessionOptions{.checkpoints = 0});
-        const auto begin = static_cast<int64_t>(part) * kPart;
-        (*session)->Feed(std::span(*tokens).subspan(
-            static_cast<size_t>(begin), static_cast<size_t>(std::min(kPart, length - begin))));
-      };
-      item.state_bytes = [=] { return *session ? (*session)->state_bytes() : 0; };
+    for (Subject& subject : subjects_) {
+      for (const int64_t length : bench_.config.prompts) {
+        const auto tokens =
+            std::make_shared<std::vector<int32_t>>(SomeTokens(subject.model, length));
+        const auto session = std::make_shared<std::optional<Session>>();
+        Item& item = items.emplace_back();
+        item.subject = &subject;
+        item.context = length;
+        item.tokens = static_cast<double>(length);
+        item.work = PrefillWork(subject.network(), length);
+        item.parts = static_cast<size_t>((length + kPart - 1) / kPart);
+        item.call = [=, &subject](size_t part) {
+          if (part == 0) session->emplace(subject.model, runtime::SessionOptions{.checkpoints = 0});
+          const auto begin = static_cast<int64_t>(part) * kPart;
+          (*session)->Feed(std::span(*tokens).subspan(
+              static_cast<size_t>(begin), static_cast<size_t>(std::min(kPart, length - begin))));
+        };
+        item.state_bytes = [=] { return *session ? (*session)->state_bytes() : 0; };
+        item.held_bytes = item.state_bytes;
+      }
     }
     TimeInTurns(Phase::kPrefill, items);
   }
 
-  // Texts that a step goes on with.
-  struct Texts {
-    Texts(const Model& model, int64_t context, int64_t batch)
-        : network(model.network()),
-          texts(static_cast<size_t>(batch), TextOf(network, context)),
-          hidden(static_cast<size_t>(batch * network.config().width)),
-          logits(static_cast<size_t>(batch * model.vocabulary())) {
-      for (TextState& text : texts) turns.push_back({&text, std::span(&token, 1)});
-    }
-    Texts(const Texts&) = delete;
-
-    void Step() {
-      network.Advance(turns, hidden.data());
-      network.Logits(hidden.data(), static_cast<int64_t>(turns.size()), logits.data());
-    }
-
-    const Network& network;
-    const int32_t token = 1;
-    std::vector<TextState> texts;
-    std::vector<runtime::Turn> turns;
-    std::vector<float> hidden, logits;
-  };
-
-  Item Steps(const Model& model, Phase phase, int64_t context, int64_t batch) {
-    Show(phase, fmt::format(", {} texts of {} tokens", batch, context));
-    const auto texts = std::make_shared<Texts>(model, context, batch);
+  Item Steps(Subject& subject, Phase phase, int64_t context, int64_t batch) {
+    progress_.Show(fmt::format("{}, {}, {} texts of {} tokens", runtime::Name(subject.weights),
+                               NameOf(phase), batch, context));
+    const auto texts = std::make_shared<Texts>(subject.model, context, batch);
     Item item;
+    item.subject = &subject;
     item.context = context;
     item.batch = batch;
     item.tokens = static_cast<double>(batch);
-    item.work = StepWork(model.network(), context, batch);
+    item.work = StepWork(subject.network(), context, batch);
     item.call = [=](size_t) { texts->Step(); };
     item.state_bytes = [=] { return BytesOf(texts->texts[0]); };
+    item.held_bytes = [=] { return texts->Held(); };
     return item;
   }
 
-  void Decode(const Model& model) {
+  void Decode() {
     std::vector<Item> items;
-    for (const int64_t context : bench_.config.contexts) {
-      items.push_back(Steps(model, Phase::kDecode, context, 1));
+    for (Subject& subject : subjects_) {
+      for (const int64_t context : bench_.config.contexts) {
+        items.push_back(Steps(subject, Phase::kDecode, context, 1));
+      }
     }
     TimeInTurns(Phase::kDecode, items);
   }
 
-  void Batch(const Model& model) {
+  void Batch() {
     constexpr int64_t kContext = 16;
     std::vector<Item> items;
-    for (const int64_t batch : bench_.config.batches) {
-      items.push_back(Steps(model, Phase::kBatch, kContext, batch));
+    for (Subject& subject : subjects_) {
+      for (const int64_t batch : bench_.config.batches) {
+        items.push_back(Steps(subject, Phase::kBatch, kContext, batch));
+      }
     }
     TimeInTurns(Phase::kBatch, items);
   }
 
   // A process of its own loads the model from files that were just written, and says a token.
-  void Start(const Model& model) {
-    Show(Phase::kStart, "");
-    namespace fs = std::filesystem;
-    std::string name = (fs::temp_directory_path() / "cosformer_bench_XXXXXX").string();
-    const char* made = mkdtemp(name.data());
-    if (made == nullptr) {
-      bench_.notes.push_back("no start: a temporary directory could not be made");
-      return;
-    }
-    const fs::path directory(made);
-    try {
-      const Network& network = model.network();
+  void Start() {
+    std::vector<std::unique_ptr<TemporaryDirectory>> directories;
+    std::vector<Item> items;
+    for (Subject& subject : subjects_) {
+      progress_.Show(fmt::format("{}, start", runtime::Name(subject.weights)));
+      const std::filesystem::path directory =
+          directories.emplace_back(std::make_unique<TemporaryDirectory>())->path();
+      if (directory.empty()) {
+        bench_.notes.push_back("no start: a temporary directory could not be made");
+        return;
+      }
+      const Network& network = subject.network();
       WriteConfig((directory / "config.json").string(), network.config());
       runtime::WriteParameters(network.config(), network.parameters(),
                                (directory / "model.safetensors").string());
-      Item item;
-      item.call = [&](size_t) { FirstToken(directory); };
-      item.state_bytes = [] { return size_t{0}; };
-      TimeInTurns(Phase::kStart, {&item, 1});
-      bench_.rows.back().peak_bytes.reset();  // it is not this process's
-    } catch (...) {
-      fs::remove_all(directory);
-      throw;
+      Item& item = items.emplace_back();
+      item.subject = &subject;
+      item.call = [this, directory](size_t) { FirstToken(directory); };
     }
-    fs::remove_all(directory);
+    TimeInTurns(Phase::kStart, items);
+    // Their memory is not this process's.
+    for (size_t i = 0; i < items.size(); ++i)
+      std::prev(bench_.rows.end(), i + 1)->peak_bytes.reset();
   }
 
   void FirstToken(const std::filesystem::path& directory) const {
@@ -463,11 +443,10 @@ class Runner {
   }
 
   GenerateBench& bench_;
+  int threads_;
   report::Progress& progress_;
-  WeightType weights_ = WeightType::kFloat32;
-  int threads_ = 1;
-  std::vector<Bytes> memory_;          // of the weights
-  std::vector<double> reads_, peaks_;  // of all phases
+  std::deque<Subject> subjects_;  // items point to them
+  std::vector<double> peaks_;     // of all phases
 };
 
 }  // namespace
@@ -522,10 +501,7 @@ GenerateBench RunGenerateBench(const GenerateBenchConfig& config, report::Progre
   GenerateBench bench;
   bench.config = config;
   bench.machine = DescribeMachine(config.threads, 64 << 10, config.seconds);
-  Runner runner(bench, progress);
-  for (const int threads : config.threads) {
-    for (const WeightType weights : config.weights) runner.Run(weights, threads);
-  }
+  for (const int threads : config.threads) Runner(bench, threads, progress).Run();
   return bench;
 }
 

@@ -47,7 +47,8 @@ struct GenerateRow {
   // samples between the calls of the phase, as the time is one of calls. A start has none.
   std::optional<double> limit_share;
   int64_t state_bytes = 0;  // of a session
-  // The process's at its highest, less what the other texts of the phase hold.
+  // The process's at its highest, less what is there for other measurements: models with other
+  // weights, other texts of the phase.
   std::optional<int64_t> peak_bytes;
 };
 

@@ -20,6 +20,17 @@ std::string Speed(const GenerateRow& row) {
                                         : fmt::format("{:.1f}", row.tokens_per_second);
 }
 
+// How many times as fast as the first row that is its like in all but what is compared.
+template <class Like>
+std::string Ratio(const GenerateBench& bench, const GenerateRow& row, const Like& like) {
+  for (const GenerateRow& other : bench.rows) {
+    if (other.phase != row.phase || other.threads != row.threads || !like(other)) continue;
+    if (&other == &row) return "";
+    return fmt::format("{:.2f} ×", row.tokens_per_second / other.tokens_per_second);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string ToTable(const GenerateBench& bench) {
@@ -35,12 +46,22 @@ std::string ToTable(const GenerateBench& bench) {
         "{:<9} weights can be read at {:.1f} GB/s, FMA peak {:.0f} GFLOP/s, {} threads\n",
         runtime::Name(limits.weights), limits.read_gbps, limits.fma_gflops, limits.threads);
   }
-  text += fmt::format("\n{:<9}{:<10}{:>10}{:>7}{:>9}{:>14}{:>13}{:>11}{:>11}\n", "weights", "phase",
-                      "context", "batch", "threads", "tokens/s", "of the limit", "state", "peak");
+  constexpr const char* kRow = "{:<9}{:<9}{:>9}{:>7}{:>9}{:>11}{:>14}{:>10}{:>13}{:>11}{:>11}\n";
+  text += '\n';
+  text += fmt::format(fmt::runtime(kRow), "weights", "phase", "context", "batch", "threads",
+                      "tokens/s", "of the limit", "to first",
+                      fmt::format("to {}", runtime::Name(bench.config.weights.front())), "state",
+                      "peak");
   for (const GenerateRow& row : bench.rows) {
-    text += fmt::format("{:<9}{:<10}{:>10}{:>7}{:>9}{:>14}{:>13}{:>11}{:>11}\n",
-                        runtime::Name(row.weights), NameOf(row.phase), row.context, row.batch,
-                        row.threads, Speed(row), Percent(row.limit_share),
+    const auto same_weights = [&](const GenerateRow& other) {
+      return other.weights == row.weights;
+    };
+    const auto same_length = [&](const GenerateRow& other) {
+      return other.context == row.context && other.batch == row.batch;
+    };
+    text += fmt::format(fmt::runtime(kRow), runtime::Name(row.weights), NameOf(row.phase),
+                        row.context, row.batch, row.threads, Speed(row), Percent(row.limit_share),
+                        Ratio(bench, row, same_weights), Ratio(bench, row, same_length),
                         row.state_bytes > 0 ? report::FormatBytes(row.state_bytes) : "",
                         row.peak_bytes ? report::FormatBytes(*row.peak_bytes) : "");
   }

@@ -19,8 +19,9 @@ constexpr const char* kDescription =
 
 It reads prompts, writes token by token, takes many texts in a batch, and starts a process. Each
 speed stands beside what the machine allows, sampled between the timed calls: the FMA peak, or the
-bandwidth of doing nothing but reading the weights. The lengths of a phase are timed in turns, so
-that they can be compared where the machine's speed changes from one moment to the next.)";
+bandwidth of doing nothing but reading the weights. All lengths and weights of a phase are timed in
+turns, so that they can be compared where the machine's speed changes from one moment to the next;
+models with all --weights are in memory at the same time.)";
 
 constexpr const char* kFooter = R"(
 Phases    prefill   a prompt of --prompts tokens, through all weights but the output layer
@@ -28,7 +29,10 @@ Phases    prefill   a prompt of --prompts tokens, through all weights but the ou
           batch     a token each for --batches texts at a time
           start     a new process, from nothing to its first token
 Columns   of the limit  the least time that operations and bytes need, as part of the time taken
-          state         what a text's context takes; peak: the process's memory at its highest
+          to first      times as fast as the first length, or batch, with the same weights
+          to float32    times as fast as with the first of --weights
+          state         what a text's context takes; peak: what a process with this alone would
+                        take at its highest
 
 Examples
   cosformer bench generate

@@ -66,6 +66,14 @@ struct Network::Work {
 
   static size_t Size(int64_t rows, int64_t columns) { return static_cast<size_t>(rows * columns); }
 
+  size_t Bytes() const {
+    size_t floats = 0;
+    for (const AlignedFloats* one : {&x, &y, &branch, &qkv, &keep, &o, &pre, &hidden}) {
+      floats += one->size();
+    }
+    return floats * sizeof(float);
+  }
+
   int64_t rows;
   int64_t y_stride, o_stride, hidden_stride, pre_stride;
   AlignedFloats x;       // [rows, width]: the residual stream; at the end, normalised
@@ -133,6 +141,11 @@ std::unique_ptr<Network::Work> Network::TakeWork(int64_t rows) const {
 void Network::KeepWork(std::unique_ptr<Work> work) const {
   const std::lock_guard lock(spare_mutex_);
   if (!spare_ || spare_->rows < work->rows) spare_ = std::move(work);
+}
+
+size_t Network::work_bytes() const {
+  const std::lock_guard lock(spare_mutex_);
+  return spare_ ? spare_->Bytes() : 0;
 }
 
 TextState Network::NewText() const {

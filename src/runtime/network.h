@@ -47,6 +47,8 @@ class Network {
   // learned positions end at"); none: any.
   std::optional<int64_t> Limit() const { return limit_; }
   const char* LimitReason() const { return limit_reason_; }
+  // Of what it keeps from one pass to the next, beside the weights.
+  size_t work_bytes() const;
 
   // ---- a decoder
   TextState NewText() const;

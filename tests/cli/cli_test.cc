@@ -89,14 +89,15 @@ TEST_F(CliTest, BenchGenerateHasARowForEverythingThatItTimes) {
       EXPECT_GT(row["peak_bytes"], row["state_bytes"]) << rows.back();
     }
   }
-  std::vector<std::string> expected;
-  for (const char* weights : {"float32", "int4"}) {
-    for (const char* row : {"prefill 5 1", "prefill 9000 1", "decode 0 1", "decode 3000 1",
-                            "batch 16 1", "batch 16 3", "start 0 1"}) {
-      expected.push_back(std::string(weights) + " " + row);
-    }
-  }
+  const std::vector<std::string> expected = {
+      "float32 prefill 5 1", "float32 prefill 9000 1", "int4 prefill 5 1", "int4 prefill 9000 1",
+      "float32 decode 0 1",  "float32 decode 3000 1",  "int4 decode 0 1",  "int4 decode 3000 1",
+      "float32 batch 16 1",  "float32 batch 16 3",     "int4 batch 16 1",  "int4 batch 16 3",
+      "float32 start 0 1",   "int4 start 0 1"};
   EXPECT_EQ(rows, expected);
+  const Outcome gated =
+      Run(small + "--prompts 5 --contexts 40 --batches 3 --attention cosformer-gate");
+  EXPECT_EQ(gated.code, 0) << gated.err;
   ExpectRefusal(small + "--prompts 0", "--prompts has 0; give 1 or more");
   ExpectRefusal(small + "--attention performer", "performer");
 }
