@@ -126,10 +126,11 @@ LayerAttention AttentionOf(const ModelConfig& config, size_t layer, bool endless
   } else {
     std::vector<std::string_view> known = {"softmax"};
     for (const FeatureSystem& one : FeatureSystems()) known.push_back(one.name);
-    throw Error(fmt::format(
-        "config: layer {} has the attention \"{}\", which runs in training and evaluation alone; "
-        "the runtime has {}",
-        layer, system.system, fmt::join(known, ", ")));
+    throw Error(
+        fmt::format("config: layer {} has the attention \"{}\", which the runtime does not have; "
+                    "it has {}, and "
+                    "other systems run in training and evaluation alone",
+                    layer, system.system, fmt::join(known, ", ")));
   }
   options.Done();
   return attention;

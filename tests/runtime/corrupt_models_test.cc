@@ -109,7 +109,7 @@ TEST_F(CorruptModelsTest, WhoseConfigIsOfAnotherModelAreRefused) {
        with({{"attention", {{"system", "cosformer"}, {"normaliser", "norm"}}}}),
        "it has no tensor \"decoder.layers.0.attention.system.gain\""},
       {"a system that only training has", with({{"attention", "performer"}}),
-       "layer 0 has the attention \"performer\", which runs in training and evaluation alone"},
+       "layer 0 has the attention \"performer\", which the runtime does not have; it has softmax"},
       {"positions that only training has", with({{"positions", "spe-sine"}}),
        "the runtime has the positions none, learned, sinusoidal and rotary; \"spe-sine\" runs in"},
       {"an encoder and a decoder",
