@@ -26,12 +26,12 @@
 namespace cosformer::cli {
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kAttentionDescription =
     R"(Draws the attention map of a layer's head for a text: how much each token attends to each other.
 
 Several models are drawn side by side, as the paper compares cosFormer with softmax.)";
 
-constexpr const char* kFooter = R"(
+constexpr const char* kAttentionFooter = R"(
 The picture is SVG with tokens and axes, or PNG, the maps alone, by the ending of --out. In a causal
 map the first tokens have few others to attend to, so that their weights are large: --saturated
 lets some cells lie above the range of colours, for the others to be seen.
@@ -44,7 +44,7 @@ Examples
   cosformer attention runs/lm-cosformer --prompt "Attention is all you need" --layer 2 --head 1
   cosformer attention runs/cosformer runs/softmax --file page.txt --tokens 256 --distance reach.svg)";
 
-struct Arguments {
+struct AttentionArguments {
   std::vector<std::string> models;
   std::optional<std::string> prompt;
   std::string file;
@@ -60,7 +60,7 @@ struct Arguments {
   std::string json;
 };
 
-std::string TextOf(const Arguments& arguments) {
+std::string TextToMap(const AttentionArguments& arguments) {
   if (arguments.prompt.has_value() == !arguments.file.empty()) {
     throw Error("give a text: either --prompt TEXT or --file FILE");
   }
@@ -111,8 +111,8 @@ std::string NameOf(const std::string& path) {
   return name.empty() ? path : name;
 }
 
-void Run(const Arguments& arguments) {
-  const std::string text = TextOf(arguments);
+void RunAttention(const AttentionArguments& arguments) {
+  const std::string text = TextToMap(arguments);
   const int64_t head = HeadOf(arguments.head);
   const bool png = arguments.out.ends_with(".png");
   if (!png && !arguments.out.ends_with(".svg")) {
@@ -194,11 +194,11 @@ void Run(const Arguments& arguments) {
 }  // namespace
 
 void AddAttentionMap(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("attention", kDescription);
-  command->footer(kFooter);
+  CLI::App* command = app.add_subcommand("attention", kAttentionDescription);
+  command->footer(kAttentionFooter);
   command->get_formatter()->column_width(36);
   command->option_defaults()->always_capture_default();
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<AttentionArguments>();
   command->add_option("MODEL", arguments->models, "Models' directories, or runs'")
       ->required()
       ->default_str("");
@@ -218,7 +218,7 @@ void AddAttentionMap(CLI::App& app) {
                       "The part of cells that may lie above the range of colours");
   command->add_option("--threads", arguments->threads, "Threads; 0: all cores");
   AddJsonOption(*command, arguments->json);
-  command->callback([arguments] { Run(*arguments); });
+  command->callback([arguments] { RunAttention(*arguments); });
 }
 
 }  // namespace cosformer::cli

@@ -20,14 +20,14 @@
 namespace cosformer::cli {
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kBenchAttentionDescription =
     R"(Times cosFormer's attention, and the softmax attention that it replaces, on this machine.
 
 The machine is measured in the same run: its FMA peak, sampled between the timed calls, and the
 bandwidth of its memory and of its caches. Every result is checked against a double-precision reference before it is timed; a result
 that is wrong ends the run, and no time is shown.)";
 
-constexpr const char* kFooter = R"(
+constexpr const char* kBenchAttentionFooter = R"(
 Systems   cosformer   ReLU features and the cos re-weighting
           linear      the Linear Transformer: 1 + elu, no re-weighting
           softmax     blockwise, never holding a matrix of length x length
@@ -46,7 +46,7 @@ Examples
   cosformer bench attention --lengths 4096,65536 --systems cosformer,linear --mode both
   cosformer bench attention --json results.json --plot results.svg)";
 
-struct AttentionArguments {
+struct BenchAttentionArguments {
   bench::AttentionBenchConfig config;
   std::optional<int64_t> kv_heads;   // otherwise as heads
   std::optional<int64_t> value_dim;  // otherwise as dim
@@ -67,7 +67,7 @@ T Named(const char* option, const std::string& name, const std::map<std::string,
   throw Error(fmt::format("{} does not know \"{}\": it takes {}", option, name, known));
 }
 
-bench::AttentionBenchConfig ConfigOf(const AttentionArguments& arguments) {
+bench::AttentionBenchConfig ConfigOf(const BenchAttentionArguments& arguments) {
   using bench::Pass;
   using bench::System;
   bench::AttentionBenchConfig config = arguments.config;
@@ -95,7 +95,7 @@ bench::AttentionBenchConfig ConfigOf(const AttentionArguments& arguments) {
   return Checked(config);
 }
 
-void RunAttention(const AttentionArguments& arguments) {
+void RunBenchAttention(const BenchAttentionArguments& arguments) {
   const bench::AttentionBenchConfig config = ConfigOf(arguments);
   if (arguments.plot == "-") throw Error("--plot takes a file name, as --plot attention.svg");
   if (!arguments.json.empty() && arguments.json == arguments.plot) {
@@ -117,11 +117,11 @@ void RunAttention(const AttentionArguments& arguments) {
 }  // namespace
 
 void AddAttentionBench(CLI::App& bench) {
-  CLI::App* app = bench.add_subcommand("attention", kDescription);
-  app->footer(kFooter);
+  CLI::App* app = bench.add_subcommand("attention", kBenchAttentionDescription);
+  app->footer(kBenchAttentionFooter);
   app->get_formatter()->column_width(36);
   app->option_defaults()->always_capture_default();
-  const auto arguments = std::make_shared<AttentionArguments>();
+  const auto arguments = std::make_shared<BenchAttentionArguments>();
   bench::AttentionBenchConfig& config = arguments->config;
 
   app->add_option("--lengths", config.lengths, "Lengths in tokens")->delimiter(',');
@@ -144,7 +144,7 @@ void AddAttentionBench(CLI::App& bench) {
                   "Skip softmax, whose time grows with the square, beyond this length");
   AddJsonOption(*app, arguments->json);
   app->add_option("--plot", arguments->plot, "Also draw time against length to this SVG file");
-  app->callback([arguments] { RunAttention(*arguments); });
+  app->callback([arguments] { RunBenchAttention(*arguments); });
 }
 
 }  // namespace cosformer::cli

@@ -14,7 +14,7 @@
 namespace cosformer::cli {
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kBenchGenerateDescription =
     R"(Times the runtime on a model of random weights.
 
 It reads prompts, writes token by token, takes many texts in a batch, and starts a process. Each
@@ -23,7 +23,7 @@ bandwidth of doing nothing but reading the weights. All lengths and weights of a
 turns, so that they can be compared where the machine's speed changes from one moment to the next;
 models with all --weights are in memory at the same time.)";
 
-constexpr const char* kFooter = R"(
+constexpr const char* kBenchGenerateFooter = R"(
 Phases    prefill   a prompt of --prompts tokens, through all weights but the output layer
           decode    a token at a time, with --contexts tokens behind it
           batch     a token each for --batches texts at a time
@@ -39,7 +39,7 @@ Examples
   cosformer bench generate --weights float32,int8 --phases decode --contexts 0,1000000
   cosformer bench generate --activation swiglu --hidden 2048 --tied false --json results.json)";
 
-struct Arguments {
+struct BenchGenerateArguments {
   bench::GenerateBenchConfig config;
   std::string attention = "cosformer";
   std::string positions = "none";
@@ -60,7 +60,7 @@ T Named(const char* option, const std::string& name, std::initializer_list<T> va
   throw Error(fmt::format("{} does not know \"{}\": it takes {}", option, name, known));
 }
 
-bench::GenerateBenchConfig ConfigOf(const Arguments& arguments) {
+bench::GenerateBenchConfig ConfigOf(const BenchGenerateArguments& arguments) {
   using bench::Phase;
   bench::GenerateBenchConfig config = arguments.config;
   config.model.attention = {{arguments.attention, nlohmann::json::object()}};
@@ -89,7 +89,7 @@ bench::GenerateBenchConfig ConfigOf(const Arguments& arguments) {
   return Checked(config);
 }
 
-void Run(const Arguments& arguments) {
+void RunBenchGenerate(const BenchGenerateArguments& arguments) {
   const bench::GenerateBenchConfig config = ConfigOf(arguments);
   CheckJsonOutput(arguments.json);
   report::Progress progress;
@@ -101,11 +101,11 @@ void Run(const Arguments& arguments) {
 }  // namespace
 
 void AddGenerateBench(CLI::App& bench) {
-  CLI::App* app = bench.add_subcommand("generate", kDescription);
-  app->footer(kFooter);
+  CLI::App* app = bench.add_subcommand("generate", kBenchGenerateDescription);
+  app->footer(kBenchGenerateFooter);
   app->get_formatter()->column_width(36);
   app->option_defaults()->always_capture_default();
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BenchGenerateArguments>();
   bench::GenerateBenchConfig& config = arguments->config;
   ModelConfig& model = config.model;
   model.vocabulary = 32000;
@@ -134,7 +134,7 @@ void AddGenerateBench(CLI::App& bench) {
       ->default_str("all cores");
   app->add_option("--seconds", config.seconds, "Time to spend on each measurement, at least");
   AddJsonOption(*app, arguments->json);
-  app->callback([arguments] { Run(*arguments); });
+  app->callback([arguments] { RunBenchGenerate(*arguments); });
 }
 
 }  // namespace cosformer::cli

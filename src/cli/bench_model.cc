@@ -17,7 +17,7 @@
 namespace cosformer::cli {
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kBenchModelDescription =
     R"(Times whole models with each attention: forward, and training (forward, backward, update).
 
 The speed of a matrix product is sampled in the same run, between the steps, so that what the model
@@ -48,7 +48,7 @@ std::string Footer() {
   return text;
 }
 
-struct Arguments {
+struct BenchModelArguments {
   bench::ModelBenchConfig config;
   std::string json;
 };
@@ -57,7 +57,7 @@ void RequirePositive(const char* option, int64_t value) {
   if (value < 1) throw Error(fmt::format("{} is {}; it must be at least 1", option, value));
 }
 
-void Run(const Arguments& arguments) {
+void RunBenchModel(const BenchModelArguments& arguments) {
   bench::ModelBenchConfig config = arguments.config;
   for (const int64_t length : config.lengths) RequirePositive("--lengths", length);
   RequirePositive("--tokens", config.tokens);
@@ -78,11 +78,11 @@ void Run(const Arguments& arguments) {
 }  // namespace
 
 void AddModelBench(CLI::App& bench) {
-  CLI::App* app = bench.add_subcommand("model", kDescription);
+  CLI::App* app = bench.add_subcommand("model", kBenchModelDescription);
   app->footer(Footer());
   app->get_formatter()->column_width(36);
   app->option_defaults()->always_capture_default();
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BenchModelArguments>();
   bench::ModelBenchConfig& config = arguments->config;
   config.model.vocabulary = 16384;
   app->add_option("--attention", config.attention, "Systems to time, see below")->delimiter(',');
@@ -101,7 +101,7 @@ void AddModelBench(CLI::App& bench) {
   app->add_option("--threads", config.threads, "Threads")->default_str("all cores");
   app->add_option("--seconds", config.seconds, "Time to spend on each measurement, at least");
   AddJsonOption(*app, arguments->json);
-  app->callback([arguments] { Run(*arguments); });
+  app->callback([arguments] { RunBenchModel(*arguments); });
 }
 
 }  // namespace cosformer::cli

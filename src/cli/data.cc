@@ -28,7 +28,6 @@ using data::Dataset;
 using data::SetStatistics;
 using data::Split;
 using data::TaskData;
-using nlohmann::json;
 
 struct ShowArguments {
   DataArguments data;
@@ -96,12 +95,12 @@ void Show(const ShowArguments& arguments) {
   const data::TaskDescription& task = data::FindTask(arguments.data.task).description();
   const TaskData data = PrepareData(arguments.data);
   const int64_t length = arguments.length > 0 ? arguments.length : task.length;
-  json object{{"task", task.name},
-              {"directory", data.directory},
-              {"tokenizer", Name(data.tokenizer.kind())},
-              {"vocabulary", data.tokenizer.size()},
-              {"held_out", data.held_out},
-              {"splits", json::object()}};
+  nlohmann::json object{{"task", task.name},
+                        {"directory", data.directory},
+                        {"tokenizer", Name(data.tokenizer.kind())},
+                        {"vocabulary", data.tokenizer.size()},
+                        {"held_out", data.held_out},
+                        {"splits", nlohmann::json::object()}};
   std::string table = fmt::format("{}: {} tokens in the vocabulary ({}), prepared in {}\n\n",
                                   task.name, report::FormatInteger(data.tokenizer.size()),
                                   Name(data.tokenizer.kind()), data.directory);
@@ -111,10 +110,11 @@ void Show(const ShowArguments& arguments) {
     const auto& set = data.Get(split);
     if (!set) continue;
     const SetStatistics figures = StatisticsOf(*set, static_cast<int64_t>(data.labels.size()));
-    json& row = object["splits"][std::string(Name(split))] = {{"examples", figures.examples},
-                                                              {"tokens", figures.tokens},
-                                                              {"bytes", figures.bytes},
-                                                              {"words", figures.words}};
+    nlohmann::json& row =
+        object["splits"][std::string(Name(split))] = {{"examples", figures.examples},
+                                                      {"tokens", figures.tokens},
+                                                      {"bytes", figures.bytes},
+                                                      {"words", figures.words}};
     table +=
         fmt::format("{:<7}{:>11}{:>14}{:>10}", Name(split), report::FormatInteger(figures.examples),
                     report::FormatInteger(figures.tokens),
@@ -152,7 +152,7 @@ void Show(const ShowArguments& arguments) {
     for (const Split split : data::kSplits) {
       if (!data.Get(split)) continue;
       const std::string name(Name(split));
-      json& row = object["splits"][name];
+      nlohmann::json& row = object["splits"][name];
       table += fmt::format("{:<7}majority baseline {:.2f} %; classes:", name,
                            100 * row["majority"].get<double>());
       for (const std::string& label : data.labels) {
@@ -200,7 +200,7 @@ void AddPrepare(CLI::App& parent) {
   app->callback([arguments] { Show(*arguments); });
 }
 
-struct GenerateArguments {
+struct MakeArguments {
   std::string out;
   bool force = false;
   data::ListOpsOptions listops;
@@ -208,7 +208,7 @@ struct GenerateArguments {
 };
 
 template <class Generate>
-void RunGeneration(const GenerateArguments& arguments, const Generate& generate) {
+void RunGeneration(const MakeArguments& arguments, const Generate& generate) {
   const std::string& out = arguments.out;
   std::error_code error;
   if (!arguments.force && std::filesystem::is_directory(out, error) &&
@@ -230,7 +230,7 @@ void RunGeneration(const GenerateArguments& arguments, const Generate& generate)
 // Both sets have splits, a seed and threads.
 template <class Options>
 CLI::App* AddGenerator(CLI::App& parent, const char* name, const char* summary,
-                       GenerateArguments& arguments, Options& options) {
+                       MakeArguments& arguments, Options& options) {
   CLI::App* app = parent.add_subcommand(name, summary);
   app->option_defaults()->always_capture_default();
   app->add_option("--out", arguments.out, "The directory to write to")->required();
@@ -246,7 +246,7 @@ CLI::App* AddGenerator(CLI::App& parent, const char* name, const char* summary,
 void AddGenerateSet(CLI::App& parent) {
   CLI::App* generate = parent.add_subcommand("generate", "Makes a set of examples by rule");
   generate->require_subcommand(1);
-  const auto arguments = std::make_shared<GenerateArguments>();
+  const auto arguments = std::make_shared<MakeArguments>();
 
   CLI::App* listops = AddGenerator(*generate, "listops", "Long-Range Arena's nested lists",
                                    *arguments, arguments->listops);

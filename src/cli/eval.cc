@@ -36,14 +36,14 @@ namespace fs = std::filesystem;
 using data::Objective;
 using nlohmann::json;
 
-constexpr const char* kDescription =
+constexpr const char* kEvalDescription =
     R"(Evaluates a trained model: perplexity or accuracy, with a 95 % confidence interval.
 
 A run is evaluated on its own test split, or on its validation split if it has no other; a path
 after it says on what else. Of a text, every token is predicted once, with as much context as
 --context gives it.)";
 
-constexpr const char* kExamples = R"(
+constexpr const char* kEvalExamples = R"(
 Context (causal models)
   sliding   windows of the model's length, half a window apart: at least half a window before
             each token (--stride sets how far apart)
@@ -57,7 +57,7 @@ Examples
   cosformer eval runs/classify-cosformer SST-2 --split valid --json -
   cosformer eval runs/lm-cosformer --baselines --write 120 --prompt "The sea")";
 
-struct Arguments {
+struct EvalArguments {
   std::string model, path, split, context = "sliding";
   int64_t stride = 0, batch_tokens = 8192, tokens = 0;
   int threads = 0;
@@ -123,7 +123,7 @@ Model LoadForContext(const std::string& directory, bool carried) {
   return model;
 }
 
-Loaded Load(const Arguments& arguments) {
+Loaded Load(const EvalArguments& arguments) {
   const std::string directory = ModelDirectory(arguments.model).string();
   Loaded loaded{.model = LoadForContext(directory, arguments.context == "carried"),
                 .tokenizer = Tokenizer::Load(directory),
@@ -279,7 +279,7 @@ void AddBaselines(const Loaded& loaded, const data::Dataset& set, std::string& t
   }
 }
 
-void Run(const Arguments& arguments) {
+void RunEvaluation(const EvalArguments& arguments) {
   if (arguments.context != "sliding" && arguments.context != "cut" &&
       arguments.context != "carried") {
     throw Error(
@@ -356,9 +356,9 @@ void Run(const Arguments& arguments) {
 }  // namespace
 
 int RunEval(int argc, char** argv) {
-  Arguments arguments;
-  CLI::App app(kDescription, "cosformer eval");
-  app.footer(kExamples);
+  EvalArguments arguments;
+  CLI::App app(kEvalDescription, "cosformer eval");
+  app.footer(kEvalExamples);
   app.get_formatter()->column_width(32);
   app.option_defaults()->always_capture_default()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);
@@ -386,7 +386,7 @@ int RunEval(int argc, char** argv) {
   app.add_option("--cache", arguments.cache, "Where prepared data are kept");
   app.add_option("--threads", arguments.threads, "Threads; 0: all cores");
   AddJsonOption(app, arguments.json);
-  app.callback([&] { Run(arguments); });
+  app.callback([&] { RunEvaluation(arguments); });
   return RunProgram(app, argc, argv);
 }
 

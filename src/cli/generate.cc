@@ -32,13 +32,13 @@ namespace {
 using report::Clock;
 using report::SecondsSince;
 
-constexpr const char* kDescription =
+constexpr const char* kGenerateDescription =
     R"(Writes text with a trained model, as it comes: after a prompt, a file, or standard input.
 
 The model is a directory that `cosformer train` made, or the run around it. It needs no libtorch, and
 memory that does not grow with the text as far as its layers are linear.)";
 
-constexpr const char* kFooter = R"(
+constexpr const char* kGenerateFooter = R"(
 Without --seed every run is another; with it, the same text comes every time.
 With a model of masked tokens, <mask> in the prompt is filled in; options that are for writing are
 refused.
@@ -287,7 +287,7 @@ void CheckForBlanks(const CLI::App& command) {
 }
 
 // Returns the signal that stopped it, or 0.
-int Run(GenerateArguments& arguments, const CLI::App& command) {
+int RunGenerate(GenerateArguments& arguments, const CLI::App& command) {
   CheckJsonOutput(arguments.json);
   CheckThreads(arguments.threads);
   if (!arguments.save_session.empty()) report::CheckWritable(arguments.save_session);
@@ -437,8 +437,8 @@ std::string DescribeStats(const runtime::Session& session, const GenerateStats& 
 }
 
 void AddGenerate(CLI::App& app, int& code) {
-  CLI::App* command = app.add_subcommand("generate", kDescription);
-  command->footer(kFooter);
+  CLI::App* command = app.add_subcommand("generate", kGenerateDescription);
+  command->footer(kGenerateFooter);
   command->get_formatter()->column_width(36);
   command->option_defaults()->always_capture_default();
   const auto arguments = std::make_shared<GenerateArguments>();
@@ -531,7 +531,7 @@ void AddGenerate(CLI::App& app, int& code) {
   AddJsonOption(*command, arguments->json);
   command->callback([arguments, command, &code] {
     CheckTogether(*arguments, *command);
-    const int signal = Run(*arguments, *command);
+    const int signal = RunGenerate(*arguments, *command);
     code = signal != 0 ? 128 + signal : 0;
   });
 }

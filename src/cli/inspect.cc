@@ -29,14 +29,14 @@ using json = nlohmann::ordered_json;
 using report::FormatBytes;
 using report::FormatInteger;
 
-constexpr const char* kDescription =
+constexpr const char* kInspectDescription =
     R"(Tells what a model, a saved session or a safetensors file is.
 
 A model (or a run, whose model is meant): its layers, sizes, parameters, and what a session of it
 takes in memory; its weights are not read through. Models that only training runs are described too,
 with the reason why the runtime does not run them.)";
 
-constexpr const char* kFooter = R"(
+constexpr const char* kInspectFooter = R"(
 Examples
   cosformer inspect runs/lm-cosformer
   cosformer inspect runs/*/model --json models.json
@@ -427,8 +427,8 @@ void RunInspect(const InspectArguments& arguments) {
 }  // namespace
 
 void AddInspect(CLI::App& app) {
-  CLI::App* inspect = app.add_subcommand("inspect", kDescription);
-  inspect->footer(kFooter);
+  CLI::App* inspect = app.add_subcommand("inspect", kInspectDescription);
+  inspect->footer(kInspectFooter);
   inspect->option_defaults()->always_capture_default();
   const auto arguments = std::make_shared<InspectArguments>();
   inspect

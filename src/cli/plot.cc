@@ -26,13 +26,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kDescription =
+constexpr const char* kPlotDescription =
     R"(Draws the curves of training runs: loss, perplexity or accuracy, learning rate.
 
 Works while a run is going on. One run or many: each has its colour; the training loss is dotted,
 evaluations are lines with markers.)";
 
-constexpr const char* kFooter = R"(
+constexpr const char* kPlotFooter = R"(
 Examples
   cosformer plot runs/wikitext
   cosformer plot runs/cosformer runs/softmax --x time --out compared.svg)";
@@ -154,8 +154,8 @@ void RunPlot(const PlotArguments& arguments) {
 }  // namespace
 
 void AddPlot(CLI::App& app) {
-  CLI::App* plot = app.add_subcommand("plot", kDescription);
-  plot->footer(kFooter);
+  CLI::App* plot = app.add_subcommand("plot", kPlotDescription);
+  plot->footer(kPlotFooter);
   plot->option_defaults()->always_capture_default();
   const auto arguments = std::make_shared<PlotArguments>();
   plot->add_option("RUN", arguments->runs, "Directories of runs, or their metrics.jsonl")

@@ -38,14 +38,14 @@ using report::FormatInteger;
 using runtime::Model;
 using runtime::Parameters;
 
-constexpr const char* kDescription =
+constexpr const char* kQuantizeDescription =
     R"(Writes a model again with its matrices in bfloat16, int8 or int4, and says what that costs.
 
 The matrices of the layers and of the vocabulary are converted; norms, biases, learned positions and
 what makes classes stay in float32. Integers share a scale among 64 neighbours (int8) or 32 (int4).
 With --text, both models read that text: take one that the model was not trained on.)";
 
-constexpr const char* kFooter = R"(
+constexpr const char* kQuantizeFooter = R"(
 Examples
   cosformer quantize runs/lm-cosformer lm-int8 --weights int8 --text held-out.txt
   cosformer quantize runs/lm-cosformer lm-int4 --weights int4 --text held-out.txt --tokens 20000
@@ -234,7 +234,7 @@ TextCost CostOn(const TextToRead& to_read, const Model& before, const Model& aft
 
 // ---- the report
 
-std::string Number(double value) {
+std::string RoundedText(double value) {
   return value < 1e6 ? fmt::format("{:.4f}", value) : fmt::format("{:.4g}", value);
 }
 
@@ -266,7 +266,7 @@ void AddCost(const TextCost& cost, const QuantizeArguments& arguments,
     const double after = std::exp(-both.log_probability[1] / count);
     on["before"][fmt::format("perplexity_{}", unit)] = before;
     on["after"][fmt::format("perplexity_{}", unit)] = after;
-    rows.push_back({fmt::format("perplexity a {}", unit), Number(before), Number(after),
+    rows.push_back({fmt::format("perplexity a {}", unit), RoundedText(before), RoundedText(after),
                     fmt::format("{:+.3f} %", 100 * (after / before - 1))});
   }
   text += TableText(rows, "lrrr");
@@ -311,7 +311,7 @@ void AddErrors(const WeightErrors& errors, std::string& text, json& object) {
 }
 
 // "out/" and "out" are one place, and the directory beside it must not lie within it.
-fs::path PlaceOf(const std::string& given) {
+fs::path ModelPlace(const std::string& given) {
   fs::path place = fs::path(given).lexically_normal();
   if (!place.has_filename()) place = place.parent_path();
   if (place.empty() || !place.has_filename() || place.filename() == "." ||
@@ -332,7 +332,7 @@ void RunQuantize(const QuantizeArguments& arguments) {
   CheckJsonOutput(arguments.json);
   UseThreads(arguments.threads);
   const fs::path source = ModelDirectory(arguments.model);
-  const fs::path place = PlaceOf(arguments.out);
+  const fs::path place = ModelPlace(arguments.out);
   CheckPlace(place, source, arguments.force);
   const Model before = Model::Load(arguments.model, {.threads = arguments.threads});
   const ModelConfig& config = before.network().config();
@@ -379,8 +379,8 @@ void RunQuantize(const QuantizeArguments& arguments) {
 }  // namespace
 
 void AddQuantize(CLI::App& app) {
-  CLI::App* quantize = app.add_subcommand("quantize", kDescription);
-  quantize->footer(kFooter);
+  CLI::App* quantize = app.add_subcommand("quantize", kQuantizeDescription);
+  quantize->footer(kQuantizeFooter);
   quantize->option_defaults()->always_capture_default();
   const auto arguments = std::make_shared<QuantizeArguments>();
   quantize->add_option("MODEL", arguments->model, "A model's directory, or a run's")

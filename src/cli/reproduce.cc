@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kDescription =
+constexpr const char* kReproduceDescription =
     R"(Runs an experiment of the cosFormer paper on this machine, and sets it beside the published figures.
 
 What was done before is not done again: stop it when you like, the same command goes on. It ends in
@@ -48,7 +48,7 @@ Examples
   return text;
 }
 
-struct Arguments {
+struct ReproduceArguments {
   std::string name;
   bool list = false;
   std::string out;
@@ -74,7 +74,7 @@ std::string ListText() {
 }
 
 // What goes on with the same experiment: without what is for one time alone.
-std::string CommandText(const Arguments& arguments) {
+std::string CommandText(const ReproduceArguments& arguments) {
   const reproduce::Request& request = arguments.request;
   std::vector<std::string> words = {"cosformer", "reproduce", arguments.name};
   const auto add = [&](const char* option, const std::string& value) {
@@ -111,7 +111,7 @@ int64_t MemoryLimit(const std::string& memory) {
   return memory.empty() ? MachineMemory() / 10 * 9 : reproduce::ParseBytes(memory, "--memory");
 }
 
-int Run(const Arguments& arguments) {
+int RunReproduce(const ReproduceArguments& arguments) {
   if (!arguments.json.empty() && (arguments.list || arguments.dry_run)) {
     throw Error("--json is for results, and neither --list nor --dry-run has any: leave it out");
   }
@@ -171,11 +171,11 @@ int Run(const Arguments& arguments) {
 }  // namespace
 
 void AddReproduce(CLI::App& app, int& code) {
-  CLI::App* command = app.add_subcommand("reproduce", kDescription);
+  CLI::App* command = app.add_subcommand("reproduce", kReproduceDescription);
   command->footer(Footer());
   command->get_formatter()->column_width(30);
   command->option_defaults()->always_capture_default();
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ReproduceArguments>();
   reproduce::Request& request = arguments->request;
   command->add_option("NAME", arguments->name, "The experiment, see below")
       ->type_name("")
@@ -218,7 +218,7 @@ void AddReproduce(CLI::App& app, int& code) {
   command->add_flag("--dry-run", arguments->dry_run,
                     "Show what is done, and the commands of the rest");
   AddJsonOption(*command, arguments->json);
-  command->callback([arguments, &code] { code = Run(*arguments); });
+  command->callback([arguments, &code] { code = RunReproduce(*arguments); });
 }
 
 }  // namespace cosformer::cli

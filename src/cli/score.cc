@@ -38,7 +38,7 @@ using runtime::Model;
 using runtime::Prediction;
 using runtime::Use;
 
-constexpr const char* kDescription =
+constexpr const char* kScoreDescription =
     R"(Scores texts with a trained model.
 
 A language model gives the log-probability of every token but the first, and the text's perplexity;
@@ -47,7 +47,7 @@ model with two texts, gives the probabilities of its classes. A masked model say
 <mask> stands. The text is an argument, a file, or standard input; a line break at the end of a file
 is not part of it.)";
 
-constexpr const char* kFooter = R"(
+constexpr const char* kScoreFooter = R"(
 Examples
   cosformer score runs/lm-cosformer "The sea was calm" --likeliest 3
   cosformer score runs/lm-cosformer --file chapter.txt --json scores.json
@@ -83,7 +83,7 @@ std::string Chance(const std::string& name, double log_probability) {
 }
 
 // Perplexities a word can be astronomic.
-std::string Number(double value) {
+std::string PerplexityText(double value) {
   return value < 1e6 ? fmt::format("{:.3f}", value) : fmt::format("{:.3g}", value);
 }
 
@@ -156,18 +156,18 @@ Scored ScoreText(const Model& model, const std::string& text, const ScoreArgumen
                    {"window_stride", windows.stride},
                    {"scores", std::move(list)}};
   if (arguments.lines) {
-    scored.text =
-        fmt::format("{:.4f}  {}  {}\n", sum, Number(perplexity(predicted)), FormatInteger(size));
+    scored.text = fmt::format("{:.4f}  {}  {}\n", sum, PerplexityText(perplexity(predicted)),
+                              FormatInteger(size));
     return scored;
   }
   scored.text = TokenTable(tokenizer, tokens, scores);
   scored.text += fmt::format("\nlog-probability     {:.4f}, of {} tokens\n", sum,
                              FormatInteger(static_cast<int64_t>(scores.size())));
-  scored.text += fmt::format("perplexity a token  {}\n", Number(perplexity(predicted)));
+  scored.text += fmt::format("perplexity a token  {}\n", PerplexityText(perplexity(predicted)));
   if (words > 0) {
-    scored.text += fmt::format("perplexity a word   {}\n", Number(perplexity(words)));
+    scored.text += fmt::format("perplexity a word   {}\n", PerplexityText(perplexity(words)));
   }
-  scored.text += fmt::format("perplexity a byte   {}\n", Number(perplexity(bytes)));
+  scored.text += fmt::format("perplexity a byte   {}\n", PerplexityText(perplexity(bytes)));
   if (windows.count > 1) {
     scored.text += fmt::format(
         "The text is longer than {} tokens: it was read in {} windows, {} tokens apart; every "
@@ -381,8 +381,8 @@ void RunScore(const ScoreArguments& arguments) {
 }  // namespace
 
 void AddScore(CLI::App& app) {
-  CLI::App* score = app.add_subcommand("score", kDescription);
-  score->footer(kFooter);
+  CLI::App* score = app.add_subcommand("score", kScoreDescription);
+  score->footer(kScoreFooter);
   score->option_defaults()->always_capture_default();
   const auto arguments = std::make_shared<ScoreArguments>();
   score->add_option("MODEL", arguments->model, "A model's directory, or a run's")

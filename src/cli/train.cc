@@ -31,13 +31,13 @@
 namespace cosformer::cli {
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kTrainDescription =
     R"(Trains a model on your data, and leaves it in a run directory with all that was used.
 
 Ctrl-C finishes the step, saves, and says how to go on; a run that goes on gives the same losses as
 one that was never stopped.)";
 
-constexpr const char* kExamples = R"(
+constexpr const char* kTrainExamples = R"(
 Examples
   cosformer train --data my.txt --minutes 30
   cosformer train --task classify --data SST-2 --length 64 --epochs 3
@@ -45,7 +45,7 @@ Examples
   cosformer train --task classify --data IMDB --from runs/masked --lr 1e-4
   cosformer train --resume runs/lm-cosformer)";
 
-struct Arguments {
+struct TrainArguments {
   DataArguments data;
   ModelArguments model;
   TrainOptions train;
@@ -57,7 +57,7 @@ struct Arguments {
   std::vector<std::string> typed;  // options of the command line; the others are a recipe's
 };
 
-void AddTrainOptions(CLI::App& app, Arguments& arguments) {
+void AddTrainOptions(CLI::App& app, TrainArguments& arguments) {
   TrainOptions& train = arguments.train;
   constexpr const char* kLoop = "Training";
   constexpr const char* kRun = "Run";
@@ -106,7 +106,7 @@ void AddTrainOptions(CLI::App& app, Arguments& arguments) {
   AddJsonOption(app, arguments.json);
 }
 
-void Check(const Arguments& arguments) {
+void Check(const TrainArguments& arguments) {
   const TrainOptions& train = arguments.train;
   const auto require = [](bool holds, const char* option, auto value, const char* what) {
     if (!holds) throw Error(fmt::format("{} is {}; it must be {}", option, value, what));
@@ -154,7 +154,7 @@ int64_t PeakBytes() {
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
-void PrintStart(const Arguments& arguments, const data::TaskData& data, ModelImpl& model) {
+void PrintStart(const TrainArguments& arguments, const data::TaskData& data, ModelImpl& model) {
   const data::Dataset& train = *data.train;
   fmt::print(stderr, "{}: {} training examples, {} tokens; {}\n", arguments.data.task,
              report::FormatInteger(train.examples()), report::FormatInteger(train.tokens()),
@@ -234,13 +234,13 @@ std::vector<std::string> OptionsIn(const std::vector<std::string>& words) {
   return options;
 }
 
-bool IsTyped(const Arguments& arguments, const char* option) {
+bool IsTyped(const TrainArguments& arguments, const char* option) {
   return std::count(arguments.typed.begin(), arguments.typed.end(), option) > 0;
 }
 
 // A recipe that trains from nothing serves to go on from a model as well: shape and tokenizer are
 // then that model's.
-void TakeShapeOf(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) {
+void TakeShapeOf(TrainArguments& arguments, CLI::App& app, const ModelOptions& model_options) {
   std::vector<std::string> left_out = model_options.InheritShape(arguments.typed);
   for (const char* name : {"--tokenizer", "--vocabulary"}) {
     CLI::Option* option = app.get_option(name);
@@ -263,7 +263,7 @@ void TakeShapeOf(Arguments& arguments, CLI::App& app, const ModelOptions& model_
 
 // Of steps, minutes and epochs the first that is given counts; one that was typed stands above a
 // recipe's.
-void SettleLength(Arguments& arguments) {
+void SettleLength(TrainArguments& arguments) {
   const bool minutes = IsTyped(arguments, "--minutes");
   if (IsTyped(arguments, "--steps") || !(minutes || IsTyped(arguments, "--epochs"))) return;
   if (!arguments.resume.empty()) {
@@ -277,7 +277,7 @@ void SettleLength(Arguments& arguments) {
 }
 
 // What a run that goes on does otherwise than it began.
-void SayWhatChanged(const Arguments& arguments, const CLI::App& app) {
+void SayWhatChanged(const TrainArguments& arguments, const CLI::App& app) {
   const std::string recipe =
       fmt::format("\n{}", ReadFile(RecipePath(arguments.resume), size_t{1} << 20));
   for (const std::string& name : arguments.typed) {
@@ -312,7 +312,7 @@ std::string Figure(bool classes, double loss_or_accuracy) {
                                loss_or_accuracy);
 }
 
-void PrintSummary(const Arguments& arguments, const TrainSummary& summary, bool classes,
+void PrintSummary(const TrainArguments& arguments, const TrainSummary& summary, bool classes,
                   const ModelImpl& model) {
   const std::string directory = arguments.out;
   std::string text;
@@ -371,7 +371,7 @@ void PrintSummary(const Arguments& arguments, const TrainSummary& summary, bool 
 }
 
 // Returns the signal that stopped it, or 0.
-int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) {
+int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& model_options) {
   Check(arguments);
   CheckJsonOutput(arguments.json);
   TrainOptions& train = arguments.train;
@@ -450,10 +450,10 @@ int Run(Arguments& arguments, CLI::App& app, const ModelOptions& model_options) 
 }  // namespace
 
 int RunTrain(int argc, char** argv) {
-  Arguments arguments;
+  TrainArguments arguments;
   arguments.train.length = 0;
-  CLI::App app(kDescription, "cosformer train");
-  app.footer(TaskList() + SystemList() + kExamples);
+  CLI::App app(kTrainDescription, "cosformer train");
+  app.footer(TaskList() + SystemList() + kTrainExamples);
   app.get_formatter()->column_width(32);
   app.option_defaults()->always_capture_default()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);
@@ -462,7 +462,7 @@ int RunTrain(int argc, char** argv) {
   const ModelOptions model_options(app, arguments.model);
   AddTrainOptions(app, arguments);
   int signal = 0;
-  app.callback([&] { signal = Run(arguments, app, model_options); });
+  app.callback([&] { signal = RunTraining(arguments, app, model_options); });
 
   // A run that goes on does so by its own recipe.
   std::vector<std::string> words(argv + 1, argv + argc);

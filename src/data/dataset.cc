@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMagic = "COSFTOKN";
-constexpr int64_t kFormat = 1;
+constexpr int64_t kDatasetFormat = 1;
 constexpr size_t kBuffer = 1 << 20;
 constexpr int64_t kMost = int64_t{1} << 48;  // of anything counted: far from overflow
 
@@ -82,7 +82,7 @@ Dataset Dataset::Open(const std::string& path) {
 
   const json object = ParseJson(text(end, length), fmt::format("the description in \"{}\"", path));
   OptionReader reader(object, fmt::format("\"{}\"", path));
-  reader.CheckFormat(kFormat, "remove the file");
+  reader.CheckFormat(kDatasetFormat, "remove the file");
   DatasetInfo& info = set.info_;
   info.task = reader.Text("task", "");
   info.tokenizer = reader.Text("tokenizer", "");
@@ -174,7 +174,7 @@ void DatasetWriter::Finish() {
     Pad();
   }
   const json object{
-      {"format", kFormat},
+      {"format", kDatasetFormat},
       {"task", info_.task},
       {"tokenizer", info_.tokenizer},
       {"vocabulary", info_.vocabulary},

@@ -15,7 +15,7 @@
 namespace cosformer::data {
 namespace {
 
-constexpr size_t kBlock = 1 << 18;
+constexpr size_t kReadBlock = 1 << 18;
 
 [[noreturn]] void Fail(const std::string& path, int error_number) {
   throw Error(fmt::format("cannot read \"{}\": {}", path, std::strerror(error_number)));
@@ -95,8 +95,8 @@ bool LineReader::Fill() {
   buffer_.erase(0, begin_);
   begin_ = 0;
   const size_t held = buffer_.size();
-  buffer_.resize(held + kBlock);
-  const size_t count = file_.Read(buffer_.data() + held, kBlock);
+  buffer_.resize(held + kReadBlock);
+  const size_t count = file_.Read(buffer_.data() + held, kReadBlock);
   buffer_.resize(held + count);
   return count > 0;
 }

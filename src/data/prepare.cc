@@ -30,7 +30,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char* kPrepared = "prepared.json";
-constexpr int64_t kFormat = 1;
+constexpr int64_t kPreparedFormat = 1;
 // Of text that is tokenised at once, by all threads.
 constexpr size_t kRound = 8 << 20;
 
@@ -196,7 +196,7 @@ class Preparation {
       }
     }
     json object{
-        {"format", kFormat},
+        {"format", kPreparedFormat},
         {"task", task_.description().name},
         {"sources", sources},
         {"columns", {source_.text_column, source_.pair_column, source_.label_column}},
@@ -320,7 +320,7 @@ class Preparation {
         WriteSplit(split, tokenizer, labels, TokensFile(directory, split));
       }
     }
-    const json object{{"format", kFormat},
+    const json object{{"format", kPreparedFormat},
                       {"task", task_.description().name},
                       {"labels", labels},
                       {"held_out", held_out_},
@@ -429,7 +429,7 @@ class Preparation {
     const std::string path = (fs::path(directory) / kPrepared).string();
     const json object = ReadJsonFile(path);
     OptionReader reader(object, fmt::format("\"{}\"", path));
-    reader.CheckFormat(kFormat, "prepare the data again");
+    reader.CheckFormat(kPreparedFormat, "prepare the data again");
     if (const std::string made_for = reader.Text("task", ""); made_for != task.description().name) {
       throw Error(
           fmt::format("\"{}\" was prepared for the task {}, not for {}; give --task {}, or "

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kConfigFormat = 1;
 
 // In the order of the enums.
 constexpr std::string_view kModelKinds[] = {"decoder", "encoder", "two-tower", "encoder-decoder"};
@@ -188,7 +188,7 @@ std::string_view Name(LossKind kind) { return kLossKinds[static_cast<size_t>(kin
 
 ModelConfig ParseConfig(const json& object, std::string where) {
   OptionReader reader(object, where);
-  reader.CheckFormat(kFormat);
+  reader.CheckFormat(kConfigFormat);
   ModelConfig config;
   ReadChoice(reader, "model", kModelKinds, config.kind);
   if (const json* input = reader.Find("input")) ParseInput(*input, where + ": input", config);
@@ -226,7 +226,7 @@ ModelConfig ReadConfig(const std::string& path) {
 
 json ToJson(const ModelConfig& config) {
   json object{
-      {"format", kFormat},
+      {"format", kConfigFormat},
       {"model", Name(config.kind)},
       {"input", InputToJson(config)},
       {"attention", AttentionToJson(config.attention)},

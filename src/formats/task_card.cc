@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kTaskCardFormat = 1;
 
 std::string PathIn(const std::string& directory) {
   return (std::filesystem::path(directory) / kTaskFile).string();
@@ -24,7 +24,7 @@ std::string PathIn(const std::string& directory) {
 }  // namespace
 
 void WriteTaskCard(const std::string& directory, const TaskCard& card) {
-  json object{{"format", kFormat}, {"task", card.task}};
+  json object{{"format", kTaskCardFormat}, {"task", card.task}};
   if (!card.labels.empty()) object["labels"] = card.labels;
   if (card.pairs) object["pairs"] = true;
   if (!card.tokenizer.empty()) object["tokenizer"] = card.tokenizer;
@@ -35,7 +35,7 @@ TaskCard ReadTaskCard(const std::string& directory) {
   const std::string path = PathIn(directory);
   const json object = ReadJsonFile(path);
   OptionReader reader(object, fmt::format("\"{}\"", path));
-  reader.CheckFormat(kFormat);
+  reader.CheckFormat(kTaskCardFormat);
   TaskCard card;
   card.task = reader.Text("task", "");
   if (card.task.empty()) {

@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kFormat = 1;  // of tokenizer.json
+constexpr int64_t kTokenizerFormat = 1;  // of tokenizer.json
 constexpr const char* kModelFile = "tokenizer.model";
 constexpr const char* kJsonFile = "tokenizer.json";
 // The largest public models take 5 MB; vocabularies of words are limited to 32 MB, which escapes
@@ -34,12 +34,13 @@ constexpr size_t kMaxFile = size_t{256} << 20;
 constexpr std::string_view kNames[] = {"bytes", "words", "sentencepiece"};
 
 std::string FileContents(const ByteTokens&) {
-  return fmt::format("{{\"format\": {}, \"kind\": \"bytes\"}}\n", kFormat);
+  return fmt::format("{{\"format\": {}, \"kind\": \"bytes\"}}\n", kTokenizerFormat);
 }
 
 // A line for each word, for those who look into it.
 std::string FileContents(const WordTokens& words) {
-  std::string text = fmt::format("{{\"format\": {}, \"kind\": \"words\", \"words\": [", kFormat);
+  std::string text =
+      fmt::format("{{\"format\": {}, \"kind\": \"words\", \"words\": [", kTokenizerFormat);
   const char* separator = "\n";
   for (const std::string& word : words.given()) {
     text += separator;
@@ -196,7 +197,7 @@ Tokenizer Tokenizer::Load(const std::string& path) {
   for (const char* key : {"format", "kind"}) {
     if (!reader.Has(key)) throw Error(fmt::format("{}: \"{}\" is missing", where, key));
   }
-  reader.CheckFormat(kFormat);
+  reader.CheckFormat(kTokenizerFormat);
   const std::string kind = reader.Choice("kind", "", {kNames[0], kNames[1]});
   if (kind == kNames[0]) {
     reader.Done();

@@ -17,7 +17,7 @@ constexpr int64_t kMostRectangles = 200 * 200;  // some 16 bytes each, where a P
 constexpr int64_t kMostLabels = 64;
 constexpr size_t kLabelLength = 14;  // characters
 
-constexpr double kSide = 420;           // of a map, its longer one
+constexpr double kMapSide = 420;        // of a map, its longer one
 constexpr double kEmbeddedSide = 512;   // one pixel a cell at that common length
 constexpr double kNarrowest = 1.0 / 8;  // of the longer side
 constexpr double kLabelPitch = 10.5;    // the least from token to token
@@ -77,7 +77,7 @@ std::string FactsOf(const Heatmap& map, const LevelMap& levels) {
 
 // Lengths are settled for all maps at once, so that those of one shape have one size.
 void SetSizes(std::vector<MapPanel>& panels, std::span<const LevelMap> maps) {
-  double longer = kSide;
+  double longer = kMapSide;
   bool tokens = false;
   for (const MapPanel& panel : panels) {
     if (Embedded(maps[panel.map])) longer = kEmbeddedSide;

@@ -13,8 +13,8 @@
 namespace cosformer::report {
 namespace {
 
-constexpr int64_t kMostCells = 2048;  // a side
-constexpr int64_t kSide = 1024;
+constexpr int64_t kMostPngCells = 2048;  // a side
+constexpr int64_t kPngSide = 1024;
 constexpr int64_t kShortestSide = 64;
 constexpr int64_t kMargin = 16;
 constexpr int64_t kGap = 32;
@@ -30,7 +30,7 @@ struct Placed {
 };
 
 Placed Place(const LevelMap& map) {
-  const int64_t cell = std::max<int64_t>(1, kSide / std::max(map.rows, map.columns));
+  const int64_t cell = std::max<int64_t>(1, kPngSide / std::max(map.rows, map.columns));
   const auto stretched = [cell](int64_t cells) {
     return std::max(cell, (kShortestSide + cells - 1) / cells);
   };
@@ -50,7 +50,7 @@ void Draw(const Placed& placed, int64_t left, int64_t top, Picture& picture) {
 }  // namespace
 
 std::string HeatmapPng(const HeatmapFigure& figure) {
-  const std::vector<LevelMap> maps = LevelsOf(figure, kMostCells);
+  const std::vector<LevelMap> maps = LevelsOf(figure, kMostPngCells);
   Picture picture;
   picture.width = 2 * kMargin - kGap;
   std::vector<Placed> places;

@@ -19,7 +19,7 @@
 namespace cosformer::report {
 namespace {
 
-constexpr int64_t kMostCells = 1024;  // a side: what a screen of twice the pixels shows
+constexpr int64_t kMostSvgCells = 1024;  // a side: what a screen of twice the pixels shows
 constexpr double kTickLength = 5;
 constexpr double kHalfHeight = 0.35;  // of a letter, from its line, as a share of the font's size
 constexpr const char* kFrame = "#666666";
@@ -160,7 +160,7 @@ void AppendBar(std::string& svg, const HeatmapFigure& figure, const ColourBar& b
 }  // namespace
 
 std::string HeatmapSvg(const HeatmapFigure& figure) {
-  const std::vector<LevelMap> maps = LevelsOf(figure, kMostCells);
+  const std::vector<LevelMap> maps = LevelsOf(figure, kMostSvgCells);
   const HeatmapLayout layout = LayOut(figure, maps);
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "

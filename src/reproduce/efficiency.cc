@@ -24,7 +24,7 @@ using report::FormatInteger;
 using report::FormatRatio;
 
 // Long-Range Arena's model for byte-level text: 4 layers of width 256 with 4 heads, 256 bytes.
-constexpr const char* kLayers = "4";
+constexpr const char* kLayersArgument = "4";
 constexpr const char* kWidth = "256";
 constexpr const char* kHeads = "4";
 constexpr const char* kVocabulary = "256";
@@ -43,7 +43,7 @@ std::string IdOf(const char* pass, const std::string& system, int64_t length) {
   return fmt::format("{}-{}-{}", pass, system, length);
 }
 
-std::vector<Cell> Cells(const Request& request) {
+std::vector<Cell> EfficiencyCells(const Request& request) {
   std::vector<Cell> cells;
   // Length by length, so that what takes longest comes last.
   for (size_t i = 0; i < request.lengths.size(); ++i) {
@@ -70,7 +70,7 @@ std::vector<Cell> Cells(const Request& request) {
                            "--tokens",
                            "1",
                            "--layers",
-                           kLayers,
+                           kLayersArgument,
                            "--width",
                            kWidth,
                            "--heads",
@@ -95,7 +95,7 @@ std::vector<Cell> Cells(const Request& request) {
   return cells;
 }
 
-json Collect(const Cell&, const std::string& directory) {
+json CollectEfficiency(const Cell&, const std::string& directory) {
   const std::string path = (std::filesystem::path(directory) / "bench.json").string();
   const json bench = ReadJsonFile(path);
   if (!bench.at("skipped").empty()) {
@@ -118,7 +118,7 @@ std::string Number(double value) {
                        : fmt::format("{:.3g}", value);
 }
 
-std::string FigureOf(const Result& result) {
+std::string EfficiencyFigureOf(const Result& result) {
   std::string text =
       fmt::format("{} steps/s", Number(result.values.at("steps_per_second").get<double>()));
   if (result.values.at("memory_bytes").is_number()) {
@@ -237,7 +237,8 @@ std::string Draw(const Findings& findings, const Request& request, const std::st
   return figure.panels.empty() ? "" : RenderSvg(figure);
 }
 
-std::vector<Block> Report(const Findings& findings, const Request& request, const std::string&) {
+std::vector<Block> ReportEfficiency(const Findings& findings, const Request& request,
+                                    const std::string&) {
   std::vector<Block> blocks;
   blocks.push_back(Heading{"Speed"});
   for (const Pass& pass : kPasses) {
@@ -311,7 +312,7 @@ std::string SpeedSentence(const Findings& findings, const Request& request, cons
   return text + ".";
 }
 
-std::vector<std::string> Summarise(const Findings& findings, const Request& request) {
+std::vector<std::string> SummariseEfficiency(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
   for (const Pass& pass : kPasses) {
     const auto measured = [&](int64_t length) {
@@ -374,11 +375,11 @@ Experiment EfficiencyExperiment() {
       "The paper's Sparse Transformer is set beside the fixed pattern, which Long-Range Arena "
       "has. RFA's gated variants have no place in an encoder: they are causal."};
   experiment.published = {PublishedInference(), PublishedTraining()};
-  experiment.cells = Cells;
-  experiment.collect = Collect;
-  experiment.figure = FigureOf;
-  experiment.summarise = Summarise;
-  experiment.report = Report;
+  experiment.cells = EfficiencyCells;
+  experiment.collect = CollectEfficiency;
+  experiment.figure = EfficiencyFigureOf;
+  experiment.summarise = SummariseEfficiency;
+  experiment.report = ReportEfficiency;
   return experiment;
 }
 

@@ -18,7 +18,7 @@ namespace {
 // Of the time of one fine-tuning, as the paper's own steps are.
 constexpr double kPretrainingWeight = 4;
 
-std::string TitleOf(const std::string& task) {
+std::string FinetuningTitleOf(const std::string& task) {
   std::string title = task;
   for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return title;
@@ -29,7 +29,7 @@ std::string Label(const std::string& what, const std::string& system, int64_t se
   return fmt::format("{}, {}{}", what, LabelOf(system), SeedLabel(request, seed));
 }
 
-std::vector<Cell> Cells(const Request& request) {
+std::vector<Cell> FinetuningCells(const Request& request) {
   const Set text = FindSet("pretraining", request.data);
   std::vector<Cell> cells;
   for (const int64_t seed : request.seeds) {
@@ -48,7 +48,7 @@ std::vector<Cell> Cells(const Request& request) {
         Cell cell = TrainingCell(
             request,
             {.id = TrainingId(TaskAndSystem(task, system), seed),
-             .label = Label(TitleOf(task), system, seed, request),
+             .label = Label(FinetuningTitleOf(task), system, seed, request),
              .system = system,
              .task = task,
              .seed = seed,
@@ -73,7 +73,7 @@ std::vector<Block> ReportFinetuning(const Findings& findings, const Request& req
   table.columns = "l";
   std::vector<std::string> majority = {"always the same class"};
   for (const std::string& task : request.tasks) {
-    table.header.push_back(TitleOf(task));
+    table.header.push_back(FinetuningTitleOf(task));
     table.columns += 'r';
     majority.push_back(MajorityText(findings, request, task));
   }
@@ -104,14 +104,14 @@ std::vector<Block> ReportFinetuning(const Findings& findings, const Request& req
                          report::FormatDuration(value("training_seconds"))});
   }
   return {Heading{"Accuracy"}, std::move(table),
-          PublishedAccuracies(PublishedFinetuning(), request, TitleOf), std::move(cost)};
+          PublishedAccuracies(PublishedFinetuning(), request, FinetuningTitleOf), std::move(cost)};
 }
 
-std::vector<std::string> Summarise(const Findings& findings, const Request& request) {
+std::vector<std::string> SummariseFinetuning(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
   for (const std::string& task : request.tasks) {
     const std::string text =
-        AccuracySentence(findings, request, task, TitleOf(task), PublishedFinetuning());
+        AccuracySentence(findings, request, task, FinetuningTitleOf(task), PublishedFinetuning());
     if (!text.empty()) sentences.push_back(text + ".");
   }
   return sentences;
@@ -141,12 +141,12 @@ Experiment FinetuneExperiment() {
       "MRPC and RTE are pairs too, for who has no QQP and MNLI; the paper has no figures for them.",
       "GLUE's tasks are judged on their validation split, on which the best checkpoint is also "
       "chosen, as is usual."};
-  experiment.cells = Cells;
+  experiment.cells = FinetuningCells;
   experiment.collect = [](const Cell&, const std::string& directory) {
     return CollectTraining(directory);
   };
   experiment.figure = TrainingFigure;
-  experiment.summarise = Summarise;
+  experiment.summarise = SummariseFinetuning;
   experiment.report = ReportFinetuning;
   return experiment;
 }

@@ -209,7 +209,7 @@ std::vector<std::string> SummariseAblation(const Findings& findings, const Reque
   return sentences;
 }
 
-nlohmann::json Collect(const Cell&, const std::string& directory) {
+nlohmann::json CollectLanguageModel(const Cell&, const std::string& directory) {
   return CollectTraining(directory);
 }
 
@@ -242,7 +242,7 @@ Experiment LanguageModelExperiment() {
         request, LanguageModelSettings(request.scale),
         FindSet(request.scale == kOriginal ? "wikitext-103" : "wikitext-2", request.data));
   };
-  experiment.collect = Collect;
+  experiment.collect = CollectLanguageModel;
   experiment.figure = TrainingFigure;
   experiment.summarise = SummariseModels;
   experiment.report = ReportModels;
@@ -265,7 +265,7 @@ Experiment AblationExperiment() {
   experiment.cells = [](const Request& request) {
     return CellsOf(request, SmallLanguageModelSettings(), FindSet("wikitext-2", request.data));
   };
-  experiment.collect = Collect;
+  experiment.collect = CollectLanguageModel;
   experiment.figure = TrainingFigure;
   experiment.summarise = SummariseAblation;
   experiment.report = ReportAblation;

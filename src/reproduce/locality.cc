@@ -47,7 +47,7 @@ std::string Passage(const std::string& directory) {
   return "";
 }
 
-std::vector<Cell> Cells(const Request& request) {
+std::vector<Cell> LocalityCells(const Request& request) {
   const Set set = FindSet("wikitext-2", request.data);
   const std::string passage = set.absent.empty() ? Passage(set.path) : "";
   std::vector<Cell> cells;
@@ -107,7 +107,7 @@ double NearShare(const json& weights) {
   return rows > 0 ? sum / rows : NAN;
 }
 
-json Collect(const Cell& cell, const std::string& directory) {
+json CollectLocality(const Cell& cell, const std::string& directory) {
   if (cell.task != "map") return CollectTraining(directory);
   const json map = ReadJsonFile((fs::path(directory) / "map.json").string(), size_t{1} << 28);
   json values = {{"near_tokens", kNear}, {"maps", json::array()}};
@@ -139,7 +139,7 @@ double MeanNear(const Findings& findings, const Request& request, const std::str
   return sum / kLayers;
 }
 
-std::string FigureOf(const Result& result) {
+std::string LocalityFigureOf(const Result& result) {
   if (!result.values.contains("maps")) return TrainingFigure(result);
   std::string text;
   for (const json& map : result.values["maps"]) {
@@ -258,7 +258,7 @@ std::vector<Block> ReportLocality(const Findings& findings, const Request& reque
   return blocks;
 }
 
-std::vector<std::string> Summarise(const Findings& findings, const Request& request) {
+std::vector<std::string> SummariseLocality(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
   const double cosformer = MeanNear(findings, request, "cosformer");
   const double softmax = MeanNear(findings, request, "softmax");
@@ -299,10 +299,10 @@ Experiment LocalityExperiment() {
       "cosFormer's map has what it weighs values by, after the normaliser: it has no softmax.",
       "Only systems that cosformer attention can draw: cosFormer, its ablations, the Linear "
       "Transformer and softmax."};
-  experiment.cells = Cells;
-  experiment.collect = Collect;
-  experiment.figure = FigureOf;
-  experiment.summarise = Summarise;
+  experiment.cells = LocalityCells;
+  experiment.collect = CollectLocality;
+  experiment.figure = LocalityFigureOf;
+  experiment.summarise = SummariseLocality;
   experiment.report = ReportLocality;
   return experiment;
 }

@@ -14,7 +14,7 @@
 namespace cosformer::reproduce {
 namespace {
 
-std::string TitleOf(const std::string& task) {
+std::string LraTitleOf(const std::string& task) {
   return task == "listops" ? "ListOps"
                            : std::string(1, static_cast<char>(task[0] - 32)) + task.substr(1);
 }
@@ -22,7 +22,7 @@ std::string TitleOf(const std::string& task) {
 // A set that is made by rule, where the user has none.
 Cell GeneratedSet(const std::string& task, const std::string& scale) {
   const SetSizes sizes = GeneratedSizes(task, scale);
-  Cell cell{.id = "data-" + task, .label = "the set " + TitleOf(task), .task = task};
+  Cell cell{.id = "data-" + task, .label = "the set " + LraTitleOf(task), .task = task};
   cell.commands = {
       {{"data", "generate", task, "--out", "{cell}/set", "--train", fmt::format("{}", sizes.train),
         "--valid", fmt::format("{}", sizes.valid), "--test", fmt::format("{}", sizes.test),
@@ -34,7 +34,7 @@ Cell GeneratedSet(const std::string& task, const std::string& scale) {
   return cell;
 }
 
-std::vector<Cell> Cells(const Request& request) {
+std::vector<Cell> LraCells(const Request& request) {
   std::vector<Cell> cells;
   for (const std::string& task : request.tasks) {
     // Text is IMDB, byte by byte.
@@ -49,8 +49,8 @@ std::vector<Cell> Cells(const Request& request) {
       for (const std::string& system : request.systems) {
         Cell cell =
             TrainingCell(request, {.id = TrainingId(TaskAndSystem(task, system), seed),
-                                   .label = fmt::format("{}, {}{}", TitleOf(task), LabelOf(system),
-                                                        SeedLabel(request, seed)),
+                                   .label = fmt::format("{}, {}{}", LraTitleOf(task),
+                                                        LabelOf(system), SeedLabel(request, seed)),
                                    .system = system,
                                    .task = task,
                                    .seed = seed,
@@ -79,7 +79,7 @@ Table AccuracyTable(const Findings& findings, const Request& request) {
   table.columns = "lr";
   std::vector<std::string> majority = {"always the same class", ""};
   for (const std::string& task : request.tasks) {
-    table.header.push_back(TitleOf(task));
+    table.header.push_back(LraTitleOf(task));
     table.columns += 'r';
     majority.push_back(MajorityText(findings, request, task));
   }
@@ -99,7 +99,7 @@ Table CostTable(const Findings& findings, const Request& request) {
   Table table{.caption = "Training: parameters, steps and tokens a second", .header = {"system"}};
   table.columns = "l";
   for (const std::string& task : request.tasks) {
-    table.header.push_back(TitleOf(task));
+    table.header.push_back(LraTitleOf(task));
     table.columns += 'r';
   }
   for (const std::string& system : request.systems) {
@@ -139,7 +139,7 @@ std::string Draw(const Findings& findings, const Request& request) {
                         .panels = {},
                         .columns = 2};
   for (const std::string& task : request.tasks) {
-    report::Panel panel{.title = TitleOf(task),
+    report::Panel panel{.title = LraTitleOf(task),
                         .x = {"training, tokens a second", report::Scale::kLog10, ""},
                         .y = {"accuracy, %", report::Scale::kLinear, ""},
                         .series = {}};
@@ -164,7 +164,7 @@ std::string Draw(const Findings& findings, const Request& request) {
 std::vector<Block> ReportArena(const Findings& findings, const Request& request,
                                const std::string&) {
   std::vector<Block> blocks = {Heading{"Accuracy"}, AccuracyTable(findings, request),
-                               PublishedAccuracies(PublishedLongRangeArena(), request, TitleOf),
+                               PublishedAccuracies(PublishedLongRangeArena(), request, LraTitleOf),
                                CostTable(findings, request)};
   if (std::string svg = Draw(findings, request); !svg.empty()) {
     blocks.push_back(
@@ -176,11 +176,11 @@ std::vector<Block> ReportArena(const Findings& findings, const Request& request,
   return blocks;
 }
 
-std::vector<std::string> Summarise(const Findings& findings, const Request& request) {
+std::vector<std::string> SummariseLra(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
   const PublishedTable& published = PublishedLongRangeArena();
   for (const std::string& task : request.tasks) {
-    std::string text = AccuracySentence(findings, request, task, TitleOf(task), published);
+    std::string text = AccuracySentence(findings, request, task, LraTitleOf(task), published);
     if (text.empty()) continue;
     // Within what chance gives, nothing has been learned.
     const Finding& first =
@@ -235,12 +235,12 @@ Experiment LongRangeArenaExperiment() {
       "A subset of AAN, or another split of it, does not compare with the paper's Retrieval.",
       "The paper's Sparse Transformer is set beside the fixed pattern, which Long-Range Arena "
       "has."};
-  experiment.cells = Cells;
+  experiment.cells = LraCells;
   experiment.collect = [](const Cell& cell, const std::string& directory) {
     return cell.support ? nlohmann::json::object() : CollectTraining(directory);
   };
   experiment.figure = TrainingFigure;
-  experiment.summarise = Summarise;
+  experiment.summarise = SummariseLra;
   experiment.report = ReportArena;
   return experiment;
 }

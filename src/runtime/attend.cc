@@ -36,7 +36,7 @@ RotaryStrides StridesOf(const View& view) {
   return {view.batch_stride, view.length_stride, view.head_stride};
 }
 
-void Turn(const RotaryTable& table, const View& from, const View& to, int threads) {
+void TurnViews(const RotaryTable& table, const View& from, const View& to, int threads) {
   RotaryTurn(table, Data(from), StridesOf(from), 1, from.length, from.heads, false, Data(to),
              StridesOf(to), 0, threads);
 }
@@ -87,8 +87,8 @@ void AttendTurned(const LayerAttention& attention, const Views& views, const Row
     AlignedFloats sums(static_cast<size_t>(rows.length * attention.heads));
     sum(q.view, k.view, View::Of(ones.data(), 1, rows.length, attention.kv_heads, 1),
         View::Of(sums.data(), 1, rows.length, attention.heads, 1), true);
-    Turn(*rows.rotary, q.view, q.view, threads);
-    Turn(*rows.rotary, k.view, k.view, threads);
+    TurnViews(*rows.rotary, q.view, q.view, threads);
+    TurnViews(*rows.rotary, k.view, k.view, threads);
     sum(q.view, k.view, views.v, views.o, false);
     const float* total = sums.data();
     for (int64_t t = 0; t < rows.length; ++t) {
@@ -101,8 +101,8 @@ void AttendTurned(const LayerAttention& attention, const Views& views, const Row
     }
     return;
   }
-  Turn(*rows.rotary, q.view, q.view, threads);
-  Turn(*rows.rotary, k.view, k.view, threads);
+  TurnViews(*rows.rotary, q.view, q.view, threads);
+  TurnViews(*rows.rotary, k.view, k.view, threads);
   sum(q.view, k.view, views.v, views.o, false);
 }
 
@@ -128,8 +128,8 @@ void AttendAfter(const LayerAttention& attention, LayerState& state, const Rows&
   const Views views(attention, rows);
   if (auto* cache = std::get_if<SoftmaxCache>(&state)) {
     if (attention.rotary_base > 0) {
-      Turn(*rows.rotary, views.q, views.q, threads);
-      Turn(*rows.rotary, views.k, views.k, threads);
+      TurnViews(*rows.rotary, views.q, views.q, threads);
+      TurnViews(*rows.rotary, views.k, views.k, threads);
     }
     SoftmaxOptions options;
     options.threads = threads;
@@ -152,8 +152,8 @@ void AttendWhole(const LayerAttention& attention, bool causal, const Rows& rows,
   const Views views(attention, rows);
   if (attention.softmax) {
     if (attention.rotary_base > 0) {
-      Turn(*rows.rotary, views.q, views.q, threads);
-      Turn(*rows.rotary, views.k, views.k, threads);
+      TurnViews(*rows.rotary, views.q, views.q, threads);
+      TurnViews(*rows.rotary, views.k, views.k, threads);
     }
     SoftmaxOptions options;
     options.causal = causal;

@@ -42,7 +42,7 @@ Rows RowsOf(const std::vector<float>& all, int64_t length, int64_t heads, int64_
   return rows;
 }
 
-void Turn(Rows& rows, double base) {
+void TurnRows(Rows& rows, double base) {
   for (size_t t = 0; t < rows.size(); ++t) {
     const size_t half = rows[t].size() / 2;
     for (size_t c = 0; c < half; ++c) {
@@ -72,8 +72,8 @@ void AddHead(const LayerAttention& attention, const Network::QueriesAndKeys& row
   if (attention.rotary_base > 0) {
     plain_q = q;
     plain_k = k;
-    Turn(q, attention.rotary_base);
-    Turn(k, attention.rotary_base);
+    TurnRows(q, attention.rotary_base);
+    TurnRows(k, attention.rotary_base);
   }
   const auto length = static_cast<size_t>(rows.length);
   std::vector<double> weights(length);

@@ -9,7 +9,7 @@
 namespace cosformer::testing {
 namespace {
 
-Case Good() {
+Case GoodState() {
   Case c;
   c.batch = 2;
   c.queries = c.keys = 11;
@@ -49,7 +49,7 @@ TEST(LinearStateErrorsTest, ConfigurationsThatMakeNoSenseAreRefused) {
        {"endless", "horizon", "1"}},
   };
   for (const auto& [name, spoil, mentions] : table) {
-    LinearStateConfig config = ConfigOf(Good());
+    LinearStateConfig config = ConfigOf(GoodState());
     spoil(config);
     ExpectError(name, mentions, [&] { LinearState state(config); });
   }
@@ -91,7 +91,7 @@ TEST(LinearStateErrorsTest, StepsThatDisagreeWithTheStateChangeNothing) {
       {"negative threads", [](auto& a) { a.threads = -2; }, {"threads", "-2"}},
   };
   for (const auto& [name, spoil, mentions] : table) {
-    Problem<Linear> p(Good());
+    Problem<Linear> p(GoodState());
     LinearState state(ConfigOf(p.c));
     AbsorbThrough(state, p, 0, 5);
     const std::string before = Saved(state);

@@ -10,8 +10,8 @@
 namespace cosformer::testing {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNanValue = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfiniteValue = std::numeric_limits<float>::infinity();
 
 template <class System>
 class AttentionTest : public ::testing::Test {};
@@ -70,7 +70,7 @@ Case Several(int64_t length, bool causal, int threads) {
 // Each of the three spoilers, both directions, one thread and more.
 template <class Check>
 void ForSpoilers(Check check) {
-  for (const float value : {kNan, kInf, -kInf}) {
+  for (const float value : {kNanValue, kInfiniteValue, -kInfiniteValue}) {
     for (const bool causal : {true, false}) {
       for (const int threads : {1, 2}) check(value, causal, threads);
     }
@@ -170,7 +170,7 @@ TYPED_TEST(AttentionTest, AFutureTokenChangesNothingInThePast) {
       Problem<TypeParam> before(c);
       before.Forward();
       for (const int64_t position : {46, 63, 64, 65, 95, 96, 128, 148, 149}) {
-        for (const float value : {1e3f, kNan, kInf, -kInf}) {
+        for (const float value : {1e3f, kNanValue, kInfiniteValue, -kInfiniteValue}) {
           if (position < prefix) continue;
           SCOPED_TRACE(::testing::Message() << value << " at " << position << ", prefix " << prefix
                                             << ", threads " << threads);

@@ -15,15 +15,15 @@ namespace {
 using testing::MessageOf;
 using InputFileTest = testing::FolderTest;
 
-struct Line {
+struct PlacedLine {
   std::string text;
   int64_t line, offset;
-  bool operator==(const Line&) const = default;
+  bool operator==(const PlacedLine&) const = default;
 };
 
-std::vector<Line> Lines(const std::string& path) {
+std::vector<PlacedLine> Lines(const std::string& path) {
   LineReader reader(path);
-  std::vector<Line> lines;
+  std::vector<PlacedLine> lines;
   for (std::string_view line; reader.Next(line);) {
     lines.push_back({std::string(line), reader.position().line, reader.position().offset});
   }
@@ -32,18 +32,18 @@ std::vector<Line> Lines(const std::string& path) {
 
 TEST_F(InputFileTest, LinesComeWithoutTheirEndsAndWithTheirPlaces) {
   EXPECT_EQ(Lines(Write("a", "one\ntwo\r\n\nlast")),
-            (std::vector<Line>{{"one", 1, 0}, {"two", 2, 4}, {"", 3, 9}, {"last", 4, 10}}));
+            (std::vector<PlacedLine>{{"one", 1, 0}, {"two", 2, 4}, {"", 3, 9}, {"last", 4, 10}}));
   EXPECT_EQ(Lines(Write("a", "\xEF\xBB\xBFone\ntwo\n")),
-            (std::vector<Line>{{"one", 1, 3}, {"two", 2, 7}}));
-  EXPECT_EQ(Lines(Write("a", "")), std::vector<Line>{});
-  EXPECT_EQ(Lines(Write("a", "\n")), (std::vector<Line>{{"", 1, 0}}));
+            (std::vector<PlacedLine>{{"one", 1, 3}, {"two", 2, 7}}));
+  EXPECT_EQ(Lines(Write("a", "")), std::vector<PlacedLine>{});
+  EXPECT_EQ(Lines(Write("a", "\n")), (std::vector<PlacedLine>{{"", 1, 0}}));
 }
 
 TEST_F(InputFileTest, RandomLinesLongerAndShorterThanABlockComeBack) {
   std::mt19937 random(2);
   for (int i = 0; i < 8; ++i) {
     std::string text;
-    std::vector<Line> expected;
+    std::vector<PlacedLine> expected;
     for (int k = 0; k < 40; ++k) {
       const size_t length = random() % 8 == 0 ? random() % 600'000 : random() % 20'000;
       const std::string line(length, static_cast<char>('a' + k % 26));
@@ -58,7 +58,7 @@ TEST_F(InputFileTest, RandomLinesLongerAndShorterThanABlockComeBack) {
 TEST_F(InputFileTest, ALineMayEndAtAnyPlaceAroundTheEndOfABlock) {
   for (const int around : {-2, -1, 0, 1}) {
     const std::string line(static_cast<size_t>((1 << 18) + around), 'a');
-    const std::vector<Line> lines = Lines(Write("a", line + "\r\nb\n"));
+    const std::vector<PlacedLine> lines = Lines(Write("a", line + "\r\nb\n"));
     ASSERT_EQ(lines.size(), 2u);
     EXPECT_TRUE(lines[0].text == line);
     EXPECT_EQ(lines[1].text, "b");

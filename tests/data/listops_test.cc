@@ -30,7 +30,7 @@ std::vector<std::string> Words(const std::string& text) {
   return words;
 }
 
-std::vector<std::string> Tokens(const std::string& text) {
+std::vector<std::string> SymbolsOf(const std::string& text) {
   std::vector<std::string> tokens = Words(text);
   std::erase_if(tokens, [](const std::string& word) { return word == "(" || word == ")"; });
   return tokens;
@@ -116,7 +116,7 @@ TEST(ListOps, AReaderOfTheTextComesToTheSameValue) {
   for (int64_t index = 0; index < 500; ++index) {
     const ListOpsTree tree = MakeListOps(options, index);
     const std::string text = ListOpsText(tree);
-    const std::vector<std::string> tokens = Tokens(text);
+    const std::vector<std::string> tokens = SymbolsOf(text);
     EXPECT_EQ(static_cast<int64_t>(tokens.size()), ListOpsLength(tree));
     size_t at = 0;
     EXPECT_EQ(Value(tokens, at), EvaluateListOps(tree)) << text;
@@ -260,7 +260,7 @@ TEST_F(ListOpsFilesTest, EveryLineIsASourceAndItsValue) {
       const size_t tab = line.find('\t');
       ASSERT_EQ(line.size(), tab + 2);
       size_t at = 0;
-      EXPECT_EQ(Value(Tokens(line.substr(0, tab)), at), line[tab + 1] - '0');
+      EXPECT_EQ(Value(SymbolsOf(line.substr(0, tab)), at), line[tab + 1] - '0');
       sources.insert(line.substr(0, tab));
     }
     EXPECT_EQ(count, examples);

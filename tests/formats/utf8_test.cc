@@ -30,7 +30,7 @@ TEST(Utf8, WhatIsCutOffOrOverlongIsNone) {
        {"\x80", "\xBF", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF", "\xC3",
         "\xE2\x96", "\xF0\x9F\x98", "\xC3\x28", "\xE2\x28\x81", "\xE2\x96\x28", "\xF0\x9F\x98\x28",
         "\xF5\x80\x80\x80", "\xFF"}) {
-    EXPECT_EQ(Utf8Length(text), 0u) << testing::PrintToString(text);
+    EXPECT_EQ(Utf8Length(text), 0u) << ::testing::PrintToString(text);
     EXPECT_FALSE(IsUtf8(std::string("a") + text));
   }
   EXPECT_EQ(Utf8Length(""), 0u);
@@ -42,7 +42,7 @@ TEST(Utf8, WhatIsCutOffOrOverlongIsNone) {
 TEST(Utf8, BrokenBytesCountAsFarAsACharacterMayBegin) {
   const auto broken = [](std::string_view text) {
     const Utf8Start start = StartOfUtf8(text);
-    EXPECT_EQ(start.part, Utf8Part::kBroken) << testing::PrintToString(text);
+    EXPECT_EQ(start.part, Utf8Part::kBroken) << ::testing::PrintToString(text);
     return start.length;
   };
   EXPECT_EQ(broken("\x80"), 1u);

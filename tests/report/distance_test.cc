@@ -15,8 +15,8 @@ namespace {
 using cosformer::testing::Contains;
 using cosformer::testing::MessageOf;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNanWeight = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfiniteWeight = std::numeric_limits<float>::infinity();
 
 TEST(DistanceTest, BothSidesOfTheDiagonalCount) {
   const std::vector<float> values = {1, 2, 3,  //
@@ -27,15 +27,16 @@ TEST(DistanceTest, BothSidesOfTheDiagonalCount) {
 }
 
 TEST(DistanceTest, MaskedCellsAreLeftOutOfTheMean) {
-  const std::vector<float> values = {1,     kNan, kNan,  //
-                                     0.5f,  0.5f, kNan,  //
-                                     0.25f, 0.5f, 0.25f};
+  const std::vector<float> values = {1,     kNanWeight, kNanWeight,  //
+                                     0.5f,  0.5f,       kNanWeight,  //
+                                     0.25f, 0.5f,       0.25f};
   const std::vector<double> expected = {1.75 / 3, 0.5, 0.25};
   EXPECT_EQ(MassByDistance(values, 3, 3), expected);
 }
 
 TEST(DistanceTest, ADistanceWithoutACellIsNotANumber) {
-  const std::vector<double> means = MassByDistance(std::vector<float>{1, kNan, kNan, 3}, 2, 2);
+  const std::vector<double> means =
+      MassByDistance(std::vector<float>{1, kNanWeight, kNanWeight, 3}, 2, 2);
   ASSERT_EQ(means.size(), 2u);
   EXPECT_EQ(means[0], 2);
   EXPECT_TRUE(std::isnan(means[1]));
@@ -51,7 +52,7 @@ TEST(DistanceTest, TheLongerSideGivesTheDistances) {
 }
 
 TEST(DistanceTest, AMapThatIsNoMapIsAnError) {
-  const std::vector<float> values = {1, 2, 3, 4, 5, kInfinity};
+  const std::vector<float> values = {1, 2, 3, 4, 5, kInfiniteWeight};
   const auto message = [&](int64_t rows, int64_t columns) {
     return MessageOf([&] { MassByDistance(values, rows, columns); });
   };

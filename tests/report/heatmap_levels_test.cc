@@ -17,8 +17,8 @@ namespace {
 using cosformer::testing::Contains;
 using Levels = std::vector<uint8_t>;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNanCell = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfiniteCell = std::numeric_limits<float>::infinity();
 constexpr int kTop = kLevels - 1;
 
 HeatmapFigure FigureOf(int64_t rows, int64_t columns, std::vector<float> values) {
@@ -37,13 +37,13 @@ LevelMap LevelsOfOne(const HeatmapFigure& figure, int64_t most = 100) {
   return LevelsOf(figure, most).at(0);
 }
 
-std::string MessageOf(const HeatmapFigure& figure) {
+std::string LevelsMessageOf(const HeatmapFigure& figure) {
   return cosformer::testing::MessageOf([&figure] { LevelsOf(figure, 100); });
 }
 
 TEST(HeatmapLevelsTest, ALinearScaleBeginsAtZero) {
   // 253 steps of 0.01: each value has a level of its own.
-  const LevelMap map = LevelsOfOne(FigureOf(1, 5, {0.01f, 1, 2.52f, 2.53f, kNan}));
+  const LevelMap map = LevelsOfOne(FigureOf(1, 5, {0.01f, 1, 2.52f, 2.53f, kNanCell}));
   EXPECT_EQ(map.levels, (Levels{1, 100, 252, 253, kMaskedLevel}));
   EXPECT_EQ(map.range.low, 0);
   EXPECT_FLOAT_EQ(map.range.high, 2.53f);
@@ -68,7 +68,7 @@ TEST(HeatmapLevelsTest, EqualValuesHaveARangeToo) {
 }
 
 TEST(HeatmapLevelsTest, ALogarithmicScaleGivesEqualRatiosEqualSteps) {
-  HeatmapFigure figure = FigureOf(1, 4, {1, 0.1f, 0.01f, kNan});
+  HeatmapFigure figure = FigureOf(1, 4, {1, 0.1f, 0.01f, kNanCell});
   figure.logarithmic = true;
   const LevelMap map = LevelsOfOne(figure);
   EXPECT_EQ(map.levels, (Levels{kTop, 127, 0, kMaskedLevel}));
@@ -109,7 +109,7 @@ TEST(HeatmapLevelsTest, SaturatedCellsShareTheHighestColour) {
   EXPECT_EQ(map.levels[48], LevelAt(49.0 / 98));
   EXPECT_EQ(map.largest, 1000);
   // Masked cells are none of those that are counted.
-  for (size_t i = 0; i < 50; ++i) figure.maps[0].values[i] = kNan;
+  for (size_t i = 0; i < 50; ++i) figure.maps[0].values[i] = kNanCell;
   EXPECT_EQ(LevelsOfOne(figure).range.high, 99);
   figure.saturated = 0;
   EXPECT_EQ(LevelsOfOne(figure).range.high, 1000);
@@ -137,7 +137,7 @@ TEST(HeatmapLevelsTest, SaturationLeavesSomethingToSee) {
 
 TEST(HeatmapLevelsTest, MapsHaveTheirOwnRangeUnlessItIsCommon) {
   HeatmapFigure figure = FigureOf(1, 2, {0.5f, 1});
-  figure.maps.push_back(FigureOf(1, 3, {1, 2, kNan}).maps[0]);
+  figure.maps.push_back(FigureOf(1, 3, {1, 2, kNanCell}).maps[0]);
   std::vector<LevelMap> maps = LevelsOf(figure, 100);
   EXPECT_EQ(maps[0].levels, (Levels{127, kTop}));
   EXPECT_EQ(maps[1].levels, (Levels{127, kTop, kMaskedLevel}));
@@ -180,8 +180,8 @@ TEST(HeatmapLevelsTest, BlocksAreAsSmallAsTheLongerSideAllows) {
 
 TEST(HeatmapLevelsTest, MaskedCellsAreNoPartOfAMean) {
   const LevelMap map = LevelsOfOne(FigureOf(2, 6,
-                                            {10, kNan, kNan, kNan, 253, 253,  //
-                                             20, kNan, kNan, kNan, 253, 253}),
+                                            {10, kNanCell, kNanCell, kNanCell, 253, 253,  //
+                                             20, kNanCell, kNanCell, kNanCell, 253, 253}),
                                    3);
   EXPECT_EQ(map.levels, (Levels{15, kMaskedLevel, 253}));
 }
@@ -193,57 +193,61 @@ TEST(HeatmapLevelsTest, ColoursRangeOverMeansAndFactsOverValues) {
 }
 
 TEST(HeatmapLevelsTest, SizesThatDoNotFitTheValuesAreNamed) {
-  EXPECT_TRUE(Contains(MessageOf(FigureOf(0, 3, {})), "\"a map\" has 0 rows and 3 columns"));
-  EXPECT_TRUE(Contains(MessageOf(FigureOf(3, -1, {})), "-1 columns"));
-  EXPECT_TRUE(Contains(MessageOf(FigureOf(2, 2, {1, 2, 3})), "3 values for 2 rows and 2 columns"));
-  EXPECT_TRUE(Contains(MessageOf(FigureOf(2, 2, {1, 2, 3, 4, 5})), "5 values"));
-  EXPECT_TRUE(Contains(MessageOf(FigureOf(2, 2, {})), "0 values"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(FigureOf(0, 3, {})), "\"a map\" has 0 rows and 3 columns"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(FigureOf(3, -1, {})), "-1 columns"));
+  EXPECT_TRUE(
+      Contains(LevelsMessageOf(FigureOf(2, 2, {1, 2, 3})), "3 values for 2 rows and 2 columns"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(FigureOf(2, 2, {1, 2, 3, 4, 5})), "5 values"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(FigureOf(2, 2, {})), "0 values"));
   // Their product is 2^64: 0, to a computer that multiplies first.
-  EXPECT_TRUE(Contains(MessageOf(FigureOf(int64_t{1} << 32, int64_t{1} << 32, {})), "0 values"));
+  EXPECT_TRUE(
+      Contains(LevelsMessageOf(FigureOf(int64_t{1} << 32, int64_t{1} << 32, {})), "0 values"));
 }
 
 TEST(HeatmapLevelsTest, ValuesWithoutAColourAreNamedWithTheirPlace) {
-  EXPECT_TRUE(Contains(MessageOf(FigureOf(2, 2, {1, 2, kInfinity, 4})), "inf at row 1, column 0"));
-  EXPECT_TRUE(
-      Contains(MessageOf(FigureOf(2, 2, {1, -kInfinity, 3, 4})), "-inf at row 0, column 1"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(FigureOf(2, 2, {1, 2, kInfiniteCell, 4})),
+                       "inf at row 1, column 0"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(FigureOf(2, 2, {1, -kInfiniteCell, 3, 4})),
+                       "-inf at row 0, column 1"));
   HeatmapFigure figure = FigureOf(1, 3, {1, 0, -0.5f});
-  EXPECT_EQ(MessageOf(figure), "");
+  EXPECT_EQ(LevelsMessageOf(figure), "");
   figure.logarithmic = true;
-  EXPECT_TRUE(Contains(MessageOf(figure), "-0.5 at row 0, column 2"));
-  EXPECT_TRUE(Contains(MessageOf(figure), "logarithmic"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(figure), "-0.5 at row 0, column 2"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(figure), "logarithmic"));
 }
 
 TEST(HeatmapLevelsTest, NothingToDrawIsAnError) {
-  EXPECT_TRUE(Contains(MessageOf({"empty figure", "", {}}), "empty figure"));
-  EXPECT_TRUE(Contains(MessageOf(FigureOf(1, 2, {kNan, kNan})), "every cell is masked"));
-  HeatmapFigure figure = FigureOf(1, 2, {0, kNan});
-  EXPECT_EQ(MessageOf(figure), "");
+  EXPECT_TRUE(Contains(LevelsMessageOf({"empty figure", "", {}}), "empty figure"));
+  EXPECT_TRUE(
+      Contains(LevelsMessageOf(FigureOf(1, 2, {kNanCell, kNanCell})), "every cell is masked"));
+  HeatmapFigure figure = FigureOf(1, 2, {0, kNanCell});
+  EXPECT_EQ(LevelsMessageOf(figure), "");
   figure.logarithmic = true;
-  EXPECT_TRUE(Contains(MessageOf(figure), "\"a map\" on a logarithmic scale"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(figure), "\"a map\" on a logarithmic scale"));
   figure.common_range = true;
-  EXPECT_TRUE(Contains(MessageOf(figure), "\"a figure\" on a logarithmic scale"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(figure), "\"a figure\" on a logarithmic scale"));
 }
 
 TEST(HeatmapLevelsTest, LabelsAreOneACellOrNone) {
   HeatmapFigure figure = FigureOf(1, 2, {1, 2});
   figure.maps[0].row_labels = {"a"};
   figure.maps[0].column_labels = {"a", "b"};
-  EXPECT_EQ(MessageOf(figure), "");
+  EXPECT_EQ(LevelsMessageOf(figure), "");
   figure.maps[0].column_labels = {"a", "b", "c"};
-  EXPECT_TRUE(Contains(MessageOf(figure), "3 labels for 2 columns"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(figure), "3 labels for 2 columns"));
   figure.maps[0].column_labels = {};
   figure.maps[0].row_labels = {"a", "b"};
-  EXPECT_TRUE(Contains(MessageOf(figure), "2 labels for 1 rows"));
+  EXPECT_TRUE(Contains(LevelsMessageOf(figure), "2 labels for 1 rows"));
 }
 
 TEST(HeatmapLevelsTest, TheShareOfSaturatedCellsIsChecked) {
   HeatmapFigure figure = FigureOf(1, 2, {1, 2});
   for (const double share : {-0.1, 1.0, 5.0, std::nan("")}) {
     figure.saturated = share;
-    EXPECT_TRUE(Contains(MessageOf(figure), "from 0 to less than 1"));
+    EXPECT_TRUE(Contains(LevelsMessageOf(figure), "from 0 to less than 1"));
   }
   figure.saturated = 0.999999;
-  EXPECT_EQ(MessageOf(figure), "");
+  EXPECT_EQ(LevelsMessageOf(figure), "");
 }
 
 TEST(HeatmapLevelsTest, TheLargestAndTheSmallestFloatsHaveColours) {

@@ -27,7 +27,7 @@ using cosformer::testing::TextsOf;
 using cosformer::testing::XmlElement;
 using Texts = std::vector<std::string>;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNanValue = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kMargin = 16;
 constexpr int64_t kGap = 32;
 
@@ -40,7 +40,7 @@ Heatmap MapOf(int64_t rows, int64_t columns, std::vector<float> values = {}) {
   // Not symmetric, every level somewhere, the largest first, some cells masked.
   for (int64_t i = 0; map.values.size() < static_cast<size_t>(rows * columns); ++i) {
     const auto level = static_cast<float>((253 + 101 * i) % 254);
-    map.values.push_back(i % 13 == 7 ? kNan : level);
+    map.values.push_back(i % 13 == 7 ? kNanValue : level);
   }
   return map;
 }
@@ -177,7 +177,7 @@ TEST(HeatmapPngTest, MapsBeyond2048AreAveragedByBlocks) {
   map.values[2 * 2049] = 60;      // a block of one row
   for (const int64_t row : {0, 1}) {
     for (const int64_t column : {2, 3}) {
-      map.values[static_cast<size_t>(row * 2049 + column)] = kNan;
+      map.values[static_cast<size_t>(row * 2049 + column)] = kNanValue;
     }
   }
   const DecodedPng png = DecodePng(HeatmapPng(FigureOf({map})));
@@ -188,7 +188,7 @@ TEST(HeatmapPngTest, MapsBeyond2048AreAveragedByBlocks) {
   };
   const auto colour = [](double mean) { return HeatmapPalette()[LevelAt(mean / 203)]; };
   EXPECT_EQ(at(0, 0), colour(25));
-  EXPECT_EQ(at(0, 1), ColourOf(kNan));
+  EXPECT_EQ(at(0, 1), ColourOf(kNanValue));
   EXPECT_EQ(at(0, 2), colour(0));
   EXPECT_EQ(at(0, 1024), colour(203));
   EXPECT_EQ(at(1, 0), colour(30));
@@ -372,7 +372,7 @@ TEST(HeatmapSvgTest, MapsOfOneShapeHaveOneSizeAndOneLine) {
 
 TEST(HeatmapSvgTest, ThereIsOneColourBarAMapOrOneForAll) {
   HeatmapFigure figure = FigureOf({MapOf(4, 4, std::vector<float>(16, 0.25f)), MapOf(4, 4)});
-  const std::string masked = Hex(ColourOf(kNan));
+  const std::string masked = Hex(ColourOf(kNanValue));
   std::string svg = HeatmapSvg(figure);
   EXPECT_EQ(FramesOf(svg, "url(#scale)").size(), 2u);
   EXPECT_EQ(FramesOf(svg, masked).size(), 1u);  // the first has no masked cell

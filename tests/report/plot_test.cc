@@ -22,9 +22,9 @@ namespace {
 using cosformer::testing::Contains;
 using Texts = std::vector<std::string>;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNanPoint = std::numeric_limits<double>::quiet_NaN();
 
-Figure FigureOf(std::vector<Point> points, Scale scale = Scale::kLinear) {
+Figure PlotOf(std::vector<Point> points, Scale scale = Scale::kLinear) {
   Panel panel;
   panel.title = "panel";
   panel.x.scale = panel.y.scale = scale;
@@ -32,7 +32,7 @@ Figure FigureOf(std::vector<Point> points, Scale scale = Scale::kLinear) {
   return {"title", "subtitle", {panel}};
 }
 
-std::string MessageOf(const Figure& figure) {
+std::string PlotMessageOf(const Figure& figure) {
   return cosformer::testing::MessageOf([&figure] { RenderSvg(figure); });
 }
 
@@ -91,7 +91,7 @@ TEST(PlotTest, EveryAxisHasAtLeastTwoLabelsAndNotTooMany) {
 }
 
 TEST(PlotTest, TextIsEscaped) {
-  Figure figure = FigureOf({{1, 1}, {2, 2}});
+  Figure figure = PlotOf({{1, 1}, {2, 2}});
   figure.panels[0].series[0].name = "<script>";
   EXPECT_FALSE(Contains(RenderSvg(figure), "<script>"));
   EXPECT_TRUE(Contains(RenderSvg(figure), "&lt;script&gt;"));
@@ -101,36 +101,36 @@ TEST(PlotTest, TextIsEscaped) {
 TEST(PlotTest, OnePointAndEqualValuesAreDrawnWithinThePlot) {
   for (const Scale scale : {Scale::kLinear, Scale::kLog10, Scale::kLog2}) {
     for (const auto& points : {std::vector<Point>{{512, 3}}, {{1, 2}, {1, 2}}, {{1, 5}, {2, 5}}}) {
-      const std::string svg = RenderSvg(FigureOf(points, scale));
+      const std::string svg = RenderSvg(PlotOf(points, scale));
       EXPECT_FALSE(Contains(svg, "nan"));
       EXPECT_FALSE(Contains(svg, "inf"));
       EXPECT_EQ(Count(svg, "<circle"), static_cast<int>(points.size()) + 1);  // and the legend's
     }
   }
-  EXPECT_FALSE(Contains(RenderSvg(FigureOf({{0, 0}})), "nan"));
-  EXPECT_FALSE(Contains(RenderSvg(FigureOf({{-1e300, -1e300}, {1e300, 1e300}})), "inf"));
+  EXPECT_FALSE(Contains(RenderSvg(PlotOf({{0, 0}})), "nan"));
+  EXPECT_FALSE(Contains(RenderSvg(PlotOf({{-1e300, -1e300}, {1e300, 1e300}})), "inf"));
 }
 
 TEST(PlotTest, ValuesThatAreNotFiniteLeaveAGap) {
   const std::string svg =
-      RenderSvg(FigureOf({{1, 1}, {2, 2}, {3, kNan}, {4, INFINITY}, {5, 1}, {6, 2}}));
+      RenderSvg(PlotOf({{1, 1}, {2, 2}, {3, kNanPoint}, {4, INFINITY}, {5, 1}, {6, 2}}));
   EXPECT_TRUE(std::regex_search(svg, std::regex("<path d=\"M[^\"M]*L[^\"M]*M[^\"M]*L[^\"M]*\"")));
   EXPECT_FALSE(Contains(svg, "nan"));
 }
 
 TEST(PlotTest, NothingToDrawIsAnError) {
-  EXPECT_TRUE(Contains(MessageOf({"empty figure", "", {}}), "empty figure"));
-  EXPECT_TRUE(Contains(MessageOf(FigureOf({})), "\"panel\""));
-  EXPECT_TRUE(Contains(MessageOf(FigureOf({{kNan, 1}})), "\"panel\""));
+  EXPECT_TRUE(Contains(PlotMessageOf({"empty figure", "", {}}), "empty figure"));
+  EXPECT_TRUE(Contains(PlotMessageOf(PlotOf({})), "\"panel\""));
+  EXPECT_TRUE(Contains(PlotMessageOf(PlotOf({{kNanPoint, 1}})), "\"panel\""));
 }
 
 TEST(PlotTest, AValueThatHasNoLogarithmIsNamed) {
-  EXPECT_TRUE(Contains(MessageOf(FigureOf({{1, 1}, {2, 0}}, Scale::kLog10)), "\"line\""));
-  EXPECT_TRUE(Contains(MessageOf(FigureOf({{1, 1}, {-2, 1}}, Scale::kLog2)), "-2"));
+  EXPECT_TRUE(Contains(PlotMessageOf(PlotOf({{1, 1}, {2, 0}}, Scale::kLog10)), "\"line\""));
+  EXPECT_TRUE(Contains(PlotMessageOf(PlotOf({{1, 1}, {-2, 1}}, Scale::kLog2)), "-2"));
 }
 
 TEST(PlotTest, SeriesDifferInMarkerAndDashUnlessToldOtherwise) {
-  Figure figure = FigureOf({{1, 1}, {2, 2}});
+  Figure figure = PlotOf({{1, 1}, {2, 2}});
   figure.panels[0].series.push_back({"second", {{1, 2}, {2, 3}}, -1, -1});
   std::string svg = RenderSvg(figure);
   EXPECT_TRUE(Contains(svg, "<circle"));
@@ -143,7 +143,7 @@ TEST(PlotTest, SeriesDifferInMarkerAndDashUnlessToldOtherwise) {
 }
 
 TEST(PlotTest, TheEighthSeriesHasTheFirstColourWithAnotherMarker) {
-  Figure figure = FigureOf({{1, 1}, {2, 2}});
+  Figure figure = PlotOf({{1, 1}, {2, 2}});
   for (int i = 1; i < 8; ++i) {
     figure.panels[0].series.push_back({"another", {{1, 1.0 + i}, {2, 2.0 + i}}, -1, -1});
   }
@@ -157,7 +157,7 @@ TEST(PlotTest, TheEighthSeriesHasTheFirstColourWithAnotherMarker) {
 }
 
 TEST(PlotTest, ASeriesCanStandBackBehindTheOthers) {
-  Figure figure = FigureOf({{1, 1}, {2, 3}});
+  Figure figure = PlotOf({{1, 1}, {2, 3}});
   Series& line = figure.panels[0].series[0];
   EXPECT_TRUE(Contains(RenderSvg(figure), "<circle"));
   EXPECT_TRUE(Contains(RenderSvg(figure), ">line</text>"));
@@ -175,7 +175,7 @@ TEST(PlotTest, ASeriesCanStandBackBehindTheOthers) {
 }
 
 TEST(PlotTest, ASeriesWithoutANameTakesNoPlaceInTheLegend) {
-  Figure figure = FigureOf({{1, 1}, {2, 3}});
+  Figure figure = PlotOf({{1, 1}, {2, 3}});
   const std::string before = RenderSvg(figure);
   Series nameless = figure.panels[0].series[0];
   nameless.name = "";
@@ -186,7 +186,7 @@ TEST(PlotTest, ASeriesWithoutANameTakesNoPlaceInTheLegend) {
 }
 
 TEST(PlotTest, PanelsStandInRowsOfSoManyColumns) {
-  Figure figure = FigureOf({{1, 1}, {2, 2}});
+  Figure figure = PlotOf({{1, 1}, {2, 2}});
   figure.panels.resize(3, figure.panels[0]);
   const auto size = [&](int columns) {
     figure.columns = columns;
@@ -216,7 +216,7 @@ TEST(PlotTest, PanelsStandInRowsOfSoManyColumns) {
 }
 
 TEST(PlotTest, AnIntervalIsABarWithinThePlot) {
-  Figure figure = FigureOf({{1, 5}, {2, 6}});
+  Figure figure = PlotOf({{1, 5}, {2, 6}});
   EXPECT_EQ(Count(RenderSvg(figure), "class=\"bar\""), 0);
   const auto top_label = [&] {
     std::vector<double> labels;
@@ -235,13 +235,13 @@ TEST(PlotTest, AnIntervalIsABarWithinThePlot) {
   EXPECT_GT(top_label(), 10);
   figure.panels[0].y.scale = Scale::kLog10;
   figure.panels[0].series[0].points[1].low = 0;
-  EXPECT_TRUE(Contains(MessageOf(figure), "\"line\""));
+  EXPECT_TRUE(Contains(PlotMessageOf(figure), "\"line\""));
 }
 
 TEST(PlotTest, ALongCurveHasFewMarkers) {
   std::vector<Point> points;
   for (int i = 0; i < 10000; ++i) points.push_back({i + 0.0, std::sin(0.01 * i)});
-  EXPECT_LE(Count(RenderSvg(FigureOf(points)), "<circle"), 26);
+  EXPECT_LE(Count(RenderSvg(PlotOf(points)), "<circle"), 26);
 }
 
 }  // namespace

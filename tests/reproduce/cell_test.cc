@@ -9,7 +9,7 @@
 namespace cosformer::reproduce {
 namespace {
 
-Cell Sample() {
+Cell SampleCell() {
   Cell cell{.id = "one", .label = "One"};
   cell.files = {{"recipe.toml", "steps = 1\n"}};
   cell.commands = {{{"train", "--recipe", "{cell}/recipe.toml"}, "train.json", "run"},
@@ -18,9 +18,9 @@ Cell Sample() {
 }
 
 TEST(CellTest, EverySettingChangesTheFingerprint) {
-  std::set<std::string> seen = {FingerprintOf(Sample())};
+  std::set<std::string> seen = {FingerprintOf(SampleCell())};
   const auto expect_new = [&](const char* what, auto change) {
-    Cell cell = Sample();
+    Cell cell = SampleCell();
     change(cell);
     EXPECT_TRUE(seen.insert(FingerprintOf(cell)).second) << what;
   };
@@ -38,12 +38,12 @@ TEST(CellTest, EverySettingChangesTheFingerprint) {
 }
 
 TEST(CellTest, WhatChangesNoResultIsNotInTheFingerprint) {
-  Cell cell = Sample();
+  Cell cell = SampleCell();
   cell.label = "Another name";
   cell.weight = 7;
   cell.needs = {"zero"};
   cell.commands[0].also = {"--force"};
-  EXPECT_EQ(FingerprintOf(cell), FingerprintOf(Sample()));
+  EXPECT_EQ(FingerprintOf(cell), FingerprintOf(SampleCell()));
   EXPECT_EQ(DirectoryOf(cell), "cells/one." + FingerprintOf(cell).substr(0, 8));
 }
 

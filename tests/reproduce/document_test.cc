@@ -17,7 +17,7 @@ constexpr const char* kSvg =
     "<?xml version=\"1.0\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\"><defs><linearGradient "
     "id=\"scale\"></linearGradient></defs><rect fill=\"url(#scale)\"/></svg>";
 
-Document Sample() {
+Document SampleDocument() {
   Document document{.title = "A <title> & more", .blocks = {}};
   document.blocks.push_back(Heading{"Heading <b>"});
   document.blocks.push_back(Paragraph{"A \"paragraph\" & <script>alert(1)</script> \x01"});
@@ -39,7 +39,7 @@ std::string Body(const std::string& html) {
 }
 
 TEST(DocumentTest, HtmlIsWellFormedWhateverTheText) {
-  const std::string html = ToHtml(Sample());
+  const std::string html = ToHtml(SampleDocument());
   std::vector<testing::XmlElement> elements;
   ASSERT_NO_THROW(elements = testing::ElementsOf(Body(html))) << html;
   EXPECT_FALSE(Contains(html, "<script>"));
@@ -49,7 +49,7 @@ TEST(DocumentTest, HtmlIsWellFormedWhateverTheText) {
 }
 
 TEST(DocumentTest, HtmlTakesNothingFromElsewhere) {
-  const std::string html = ToHtml(Sample());
+  const std::string html = ToHtml(SampleDocument());
   for (const char* part : {"src=", "<link", "<script", "@import", "url(http"}) {
     EXPECT_FALSE(Contains(html, part)) << part;
   }
@@ -57,7 +57,7 @@ TEST(DocumentTest, HtmlTakesNothingFromElsewhere) {
 }
 
 TEST(DocumentTest, PicturesDoNotShareIds) {
-  const std::string html = ToHtml(Sample());
+  const std::string html = ToHtml(SampleDocument());
   for (const char* part :
        {"id=\"one-scale\"", "url(#one-scale)", "id=\"two-scale\"", "url(#two-scale)"}) {
     EXPECT_TRUE(Contains(html, part));
@@ -66,7 +66,7 @@ TEST(DocumentTest, PicturesDoNotShareIds) {
 }
 
 TEST(DocumentTest, MarkdownEscapesWhatWouldBeMarkup) {
-  const std::string markdown = ToMarkdown(Sample());
+  const std::string markdown = ToMarkdown(SampleDocument());
   EXPECT_TRUE(Contains(markdown, "# A \\<title\\> & more\n"));
   EXPECT_TRUE(Contains(markdown, "- second \\*bold\\* \\| pipe\n"));
   EXPECT_TRUE(Contains(markdown, "| a\\|b | 1 \\<2\\> |\n"));

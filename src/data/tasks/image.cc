@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kSide = 32;
-constexpr size_t kPixels = kSide * kSide;
+constexpr int64_t kImageSide = 32;
+constexpr size_t kPixels = kImageSide * kImageSide;
 constexpr size_t kGreyRecord = 1 + kPixels;
 constexpr size_t kColourRecord = 1 + 3 * kPixels;
 constexpr int kClasses = 10;
@@ -49,7 +49,7 @@ std::vector<std::string> Batches(const std::string& directory, Split split) {
   return files;
 }
 
-std::vector<std::string> InData(const std::string& directory, Split split) {
+std::vector<std::string> ImageInData(const std::string& directory, Split split) {
   if (auto file = FindSplitFile(directory, split, "", ".bin")) return {std::move(*file)};
   return Batches(directory, split);
 }
@@ -86,7 +86,7 @@ class GreyImage final : public Task {
   const TaskDescription& description() const override { return description_; }
 
   std::vector<std::string> Files(const Source& source, Split split) const override {
-    return SplitFiles(description_, source, split, {InData, {}});
+    return SplitFiles(description_, source, split, {ImageInData, {}});
   }
 
   void Read(const Source& source, Split split, const Take& take) const override {
@@ -116,8 +116,8 @@ class GreyImage final : public Task {
       .objective = Objective::kClassify,
       .tokenizer = "bytes",
       .vocabulary = 0,
-      .length = kSide * kSide,
-      .image = {kSide, kSide}};
+      .length = kImageSide * kImageSide,
+      .image = {kImageSide, kImageSide}};
 };
 
 }  // namespace

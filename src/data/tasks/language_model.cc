@@ -21,7 +21,7 @@ std::optional<std::string> NamedFile(const std::string& directory, Split split) 
   return std::nullopt;
 }
 
-std::vector<std::string> InData(const std::string& directory, Split split) {
+std::vector<std::string> TextInData(const std::string& directory, Split split) {
   if (auto file = NamedFile(directory, split)) return {std::move(*file)};
   for (const Split other : kSplits) {
     if (NamedFile(directory, other)) return {};
@@ -37,7 +37,7 @@ class PlainText final : public Task {
   const TaskDescription& description() const override { return description_; }
 
   std::vector<std::string> Files(const Source& source, Split split) const override {
-    return SplitFiles(description_, source, split, {InData, [](const std::string& directory) {
+    return SplitFiles(description_, source, split, {TextInData, [](const std::string& directory) {
                                                       return FilesUnder(directory, ".txt");
                                                     }});
   }

@@ -42,7 +42,7 @@ std::string Tokens(std::string_view text, const std::string& file, int64_t line)
   return tokens;
 }
 
-std::vector<std::string> InData(const std::string& directory, Split split) {
+std::vector<std::string> ListOpsInData(const std::string& directory, Split split) {
   for (const char* prefix : {"basic_", ""}) {
     if (auto file = FindSplitFile(directory, split, prefix, ".tsv")) return {std::move(*file)};
   }
@@ -54,7 +54,7 @@ class ListOps final : public Task {
   const TaskDescription& description() const override { return description_; }
 
   std::vector<std::string> Files(const Source& source, Split split) const override {
-    return SplitFiles(description_, source, split, {InData, {}});
+    return SplitFiles(description_, source, split, {ListOpsInData, {}});
   }
 
   void Read(const Source& source, Split split, const Take& take) const override {

@@ -8,10 +8,10 @@
 namespace cosformer::data {
 namespace {
 
-constexpr int64_t kSide = 32;
-constexpr size_t kRecord = 1 + kSide * kSide;
+constexpr int64_t kPathfinderSide = 32;
+constexpr size_t kPathfinderRecord = 1 + kPathfinderSide * kPathfinderSide;
 
-std::vector<std::string> InData(const std::string& directory, Split split) {
+std::vector<std::string> PathfinderInData(const std::string& directory, Split split) {
   if (auto file = FindSplitFile(directory, split, "", ".bin")) return {std::move(*file)};
   return {};
 }
@@ -21,12 +21,12 @@ class Pathfinder final : public Task {
   const TaskDescription& description() const override { return description_; }
 
   std::vector<std::string> Files(const Source& source, Split split) const override {
-    return SplitFiles(description_, source, split, {InData, {}});
+    return SplitFiles(description_, source, split, {PathfinderInData, {}});
   }
 
   void Read(const Source& source, Split split, const Take& take) const override {
     for (const std::string& file : Files(source, split)) {
-      ReadRecords(file, kRecord, [&](std::span<const uint8_t> record, int64_t number) {
+      ReadRecords(file, kPathfinderRecord, [&](std::span<const uint8_t> record, int64_t number) {
         take({.first = {record.begin() + 1, record.end()},
               .label = LabelOf(record, 2, file, number),
               .file = file,
@@ -49,8 +49,8 @@ class Pathfinder final : public Task {
       .objective = Objective::kClassify,
       .tokenizer = "bytes",
       .vocabulary = 0,
-      .length = kSide * kSide,
-      .image = {kSide, kSide}};
+      .length = kPathfinderSide * kPathfinderSide,
+      .image = {kPathfinderSide, kPathfinderSide}};
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ std::string PapersBeside(const std::string& file) {
   return (fs::path(file).parent_path() / "papers.tsv").string();
 }
 
-std::vector<std::string> InData(const std::string& directory, Split split) {
+std::vector<std::string> RetrievalInData(const std::string& directory, Split split) {
   for (const char* prefix : {"new_aan_pairs.", "pairs."}) {
     if (auto file = FindSplitFile(directory, split, prefix, ".tsv")) return {std::move(*file)};
   }
@@ -76,7 +76,7 @@ class Retrieval final : public Task {
   bool Pairs(const Source&) const override { return true; }
 
   std::vector<std::string> Files(const Source& source, Split split) const override {
-    std::vector<std::string> files = SplitFiles(description_, source, split, {InData, {}});
+    std::vector<std::string> files = SplitFiles(description_, source, split, {RetrievalInData, {}});
     if (!files.empty() && ColumnsOf(files.front()) == kNameColumns) {
       files.push_back(PapersBeside(files.front()));
     }

@@ -38,7 +38,7 @@ std::vector<std::string> FilesNamed(const std::string& directory, Split split) {
   return files;
 }
 
-std::vector<std::string> InData(const std::string& directory, Split split) {
+std::vector<std::string> TranslationInData(const std::string& directory, Split split) {
   if (auto file = FindSplitFile(directory, split, "", ".tsv")) return {std::move(*file)};
   const auto source = FindSplitFile(directory, split, "", ".src");
   const auto target = FindSplitFile(directory, split, "", ".tgt");
@@ -106,13 +106,13 @@ void ReadTwoFiles(const std::string& source, const std::string& target, bool any
   if (count == 0) throw Error(fmt::format("\"{}\" and \"{}\" are empty", source, target));
 }
 
-class Translate final : public Task {
+class Translation final : public Task {
  public:
   const TaskDescription& description() const override { return description_; }
   bool Pairs(const Source&) const override { return true; }
 
   std::vector<std::string> Files(const Source& source, Split split) const override {
-    return SplitFiles(description_, source, split, {InData, {}});
+    return SplitFiles(description_, source, split, {TranslationInData, {}});
   }
 
   void Read(const Source& source, Split split, const Take& take) const override {
@@ -138,6 +138,6 @@ class Translate final : public Task {
 
 }  // namespace
 
-std::unique_ptr<Task> MakeTranslate() { return std::make_unique<Translate>(); }
+std::unique_ptr<Task> MakeTranslate() { return std::make_unique<Translation>(); }
 
 }  // namespace cosformer::data
