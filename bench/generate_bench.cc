@@ -36,8 +36,8 @@ using runtime::Session;
 using runtime::TextState;
 
 // A model with weights of one type. All are at hand together, so that they can be timed in turns.
-struct Subject {
-  Subject(WeightType weights, const ModelConfig& config, int threads)
+struct TypedModel {
+  TypedModel(WeightType weights, const ModelConfig& config, int threads)
       : weights(weights),
         model(runtime::ModelBuilder::Build(config, runtime::RandomParameters(config, weights, 1),
                                            nullptr, {}, {.threads = threads})),
@@ -56,7 +56,7 @@ struct Subject {
 
 // One thing to be timed: a pass over its parts does `tokens` tokens of work.
 struct Item {
-  Subject* subject = nullptr;
+  TypedModel* typed = nullptr;
   int64_t context = 0;
   int64_t batch = 1;
   double tokens = 1;
@@ -214,18 +214,18 @@ class Runner {
   void Run() {
     for (const WeightType weights : bench_.config.weights) {
       progress_.Show(fmt::format("making a model in {}", runtime::Name(weights)));
-      CheckModel(subjects_.emplace_back(weights, bench_.config.model, threads_).model);
+      CheckModel(models_.emplace_back(weights, bench_.config.model, threads_).model);
     }
-    bench_.parameters = subjects_.front().model.parameters();
+    bench_.parameters = models_.front().model.parameters();
     for (const Phase phase : bench_.config.phases) {
       if (phase == Phase::kPrefill) Prefill();
       if (phase == Phase::kDecode) Decode();
       if (phase == Phase::kBatch) Batch();
       if (phase == Phase::kStart) Start();
     }
-    for (const Subject& subject : subjects_) {
-      if (subject.reads.empty()) continue;
-      bench_.limits.push_back({subject.weights, threads_, Median(subject.reads), Median(peaks_)});
+    for (const TypedModel& typed : models_) {
+      if (typed.reads.empty()) continue;
+      bench_.limits.push_back({typed.weights, threads_, Median(typed.reads), Median(peaks_)});
     }
   }
 
@@ -238,14 +238,14 @@ class Runner {
     constexpr double kAtATime = 0.05;
     constexpr int kAround = 4;
     std::vector<double> peaks;
-    std::map<const Subject*, std::vector<double>> reads;
-    const auto sample = [&](const Subject* subject) {
+    std::map<const TypedModel*, std::vector<double>> reads;
+    const auto sample = [&](const TypedModel* typed) {
       peaks.push_back(SampleMultiplyAdds(threads_));
-      reads[subject].push_back(SampleReads(subject->memory, threads_));
+      reads[typed].push_back(SampleReads(typed->memory, threads_));
     };
     const auto sample_all = [&] {
       for (int i = 0; i < kAround; ++i) {
-        for (const Subject& subject : subjects_) sample(&subject);
+        for (const TypedModel& typed : models_) sample(&typed);
       }
     };
     std::vector<Timing> timings(items.size());
@@ -273,9 +273,9 @@ class Runner {
         const Item& item = items[i];
         Timing& timing = timings[i];
         progress_.Show(fmt::format("{}, {}, {} tokens, {} at a time",
-                                   runtime::Name(item.subject->weights), NameOf(phase),
-                                   item.context, item.batch));
-        sample(item.subject);
+                                   runtime::Name(item.typed->weights), NameOf(phase), item.context,
+                                   item.batch));
+        sample(item.typed);
         const size_t part = round % item.parts;
         const double until = timing.spent + kAtATime;
         do {
@@ -295,10 +295,10 @@ class Runner {
     }
     sample_all();
     for (size_t i = 0; i < items.size(); ++i) {
-      AddRow(phase, items[i], timings[i], Median(peaks), Median(reads[items[i].subject]));
+      AddRow(phase, items[i], timings[i], Median(peaks), Median(reads[items[i].typed]));
     }
-    for (Subject& subject : subjects_) {
-      subject.reads.insert(subject.reads.end(), reads[&subject].begin(), reads[&subject].end());
+    for (TypedModel& typed : models_) {
+      typed.reads.insert(typed.reads.end(), reads[&typed].begin(), reads[&typed].end());
     }
     peaks_.insert(peaks_.end(), peaks.begin(), peaks.end());
   }
@@ -306,8 +306,8 @@ class Runner {
   // What is in memory for the sake of other measurements than that of item i.
   int64_t HeldByOthers(std::span<const Item> items, size_t i) const {
     int64_t bytes = 0;
-    for (const Subject& subject : subjects_) {
-      if (&subject != items[i].subject) bytes += subject.Held();
+    for (const TypedModel& typed : models_) {
+      if (&typed != items[i].typed) bytes += typed.Held();
     }
     for (size_t other = 0; other < items.size(); ++other) {
       if (other != i) bytes += static_cast<int64_t>(items[other].held_bytes());
@@ -319,7 +319,7 @@ class Runner {
               double read_gbps) {
     GenerateRow row;
     row.phase = phase;
-    row.weights = item.subject->weights;
+    row.weights = item.typed->weights;
     row.context = item.context;
     row.batch = item.batch;
     row.threads = threads_;
@@ -339,19 +339,18 @@ class Runner {
   void Prefill() {
     constexpr int64_t kPart = 4096;
     std::vector<Item> items;
-    for (Subject& subject : subjects_) {
+    for (TypedModel& typed : models_) {
       for (const int64_t length : bench_.config.prompts) {
-        const auto tokens =
-            std::make_shared<std::vector<int32_t>>(SomeTokens(subject.model, length));
+        const auto tokens = std::make_shared<std::vector<int32_t>>(SomeTokens(typed.model, length));
         const auto session = std::make_shared<std::optional<Session>>();
         Item& item = items.emplace_back();
-        item.subject = &subject;
+        item.typed = &typed;
         item.context = length;
         item.tokens = static_cast<double>(length);
-        item.work = PrefillWork(subject.network(), length);
+        item.work = PrefillWork(typed.network(), length);
         item.parts = static_cast<size_t>((length + kPart - 1) / kPart);
-        item.call = [=, &subject](size_t part) {
-          if (part == 0) session->emplace(subject.model, runtime::SessionOptions{.checkpoints = 0});
+        item.call = [=, &typed](size_t part) {
+          if (part == 0) session->emplace(typed.model, runtime::SessionOptions{.checkpoints = 0});
           const auto begin = static_cast<int64_t>(part) * kPart;
           (*session)->Feed(std::span(*tokens).subspan(
               static_cast<size_t>(begin), static_cast<size_t>(std::min(kPart, length - begin))));
@@ -363,16 +362,16 @@ class Runner {
     TimeInTurns(Phase::kPrefill, items);
   }
 
-  Item Steps(Subject& subject, Phase phase, int64_t context, int64_t batch) {
-    progress_.Show(fmt::format("{}, {}, {} texts of {} tokens", runtime::Name(subject.weights),
+  Item Steps(TypedModel& typed, Phase phase, int64_t context, int64_t batch) {
+    progress_.Show(fmt::format("{}, {}, {} texts of {} tokens", runtime::Name(typed.weights),
                                NameOf(phase), batch, context));
-    const auto texts = std::make_shared<Texts>(subject.model, context, batch);
+    const auto texts = std::make_shared<Texts>(typed.model, context, batch);
     Item item;
-    item.subject = &subject;
+    item.typed = &typed;
     item.context = context;
     item.batch = batch;
     item.tokens = static_cast<double>(batch);
-    item.work = StepWork(subject.network(), context, batch);
+    item.work = StepWork(typed.network(), context, batch);
     item.call = [=](size_t) { texts->Step(); };
     item.state_bytes = [=] { return BytesOf(texts->texts[0]); };
     item.held_bytes = [=] { return texts->Held(); };
@@ -381,9 +380,9 @@ class Runner {
 
   void Decode() {
     std::vector<Item> items;
-    for (Subject& subject : subjects_) {
+    for (TypedModel& typed : models_) {
       for (const int64_t context : bench_.config.contexts) {
-        items.push_back(Steps(subject, Phase::kDecode, context, 1));
+        items.push_back(Steps(typed, Phase::kDecode, context, 1));
       }
     }
     TimeInTurns(Phase::kDecode, items);
@@ -392,9 +391,9 @@ class Runner {
   void Batch() {
     constexpr int64_t kContext = 16;
     std::vector<Item> items;
-    for (Subject& subject : subjects_) {
+    for (TypedModel& typed : models_) {
       for (const int64_t batch : bench_.config.batches) {
-        items.push_back(Steps(subject, Phase::kBatch, kContext, batch));
+        items.push_back(Steps(typed, Phase::kBatch, kContext, batch));
       }
     }
     TimeInTurns(Phase::kBatch, items);
@@ -404,20 +403,20 @@ class Runner {
   void Start() {
     std::vector<std::unique_ptr<TemporaryDirectory>> directories;
     std::vector<Item> items;
-    for (Subject& subject : subjects_) {
-      progress_.Show(fmt::format("{}, start", runtime::Name(subject.weights)));
+    for (TypedModel& typed : models_) {
+      progress_.Show(fmt::format("{}, start", runtime::Name(typed.weights)));
       const std::filesystem::path directory =
           directories.emplace_back(std::make_unique<TemporaryDirectory>())->path();
       if (directory.empty()) {
         bench_.notes.push_back("no start: a temporary directory could not be made");
         return;
       }
-      const Network& network = subject.network();
+      const Network& network = typed.network();
       WriteConfig((directory / "config.json").string(), network.config());
       runtime::WriteParameters(network.config(), network.parameters(),
                                (directory / "model.safetensors").string());
       Item& item = items.emplace_back();
-      item.subject = &subject;
+      item.typed = &typed;
       item.call = [this, directory](size_t) { FirstToken(directory); };
     }
     TimeInTurns(Phase::kStart, items);
@@ -445,8 +444,8 @@ class Runner {
   GenerateBench& bench_;
   int threads_;
   report::Progress& progress_;
-  std::deque<Subject> subjects_;  // items point to them
-  std::vector<double> peaks_;     // of all phases
+  std::deque<TypedModel> models_;  // items point to them
+  std::vector<double> peaks_;      // of all phases
 };
 
 }  // namespace
