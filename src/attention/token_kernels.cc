@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "attention/linear_kernels.h"
 
@@ -16,96 +17,147 @@ HWY_BEFORE_NAMESPACE();
 namespace cosformer {
 namespace HWY_NAMESPACE {
 
-// Some of a state's rows, by their numbers: the bits of `list`, since scratch is of floats.
+// Rows of a state that are fetched ahead, into the L2 cache: 4 KiB with 64 values. Into the L1
+// cache a core has no more than two dozen lines on their way, half of what memory gives.
+constexpr size_t kRowsAhead = 16;
+constexpr int kToL2 = 2;  // __builtin_prefetch's word for it
+
+template <size_t kV>
+HWY_INLINE void FetchRow(const float* row) {
+  for (size_t v = 0; v < kV; v += kMaxLanes / kLanes) {
+    __builtin_prefetch(row + v * kLanes, 0, kToL2);
+  }
+}
+
+// Some rows of a part, by their numbers: the bits of `list`, since scratch is of floats.
 struct RowList {
-  float* list = nullptr;  // with room for all
+  float* list = nullptr;  // with room for twice all
   size_t count = 0;
+  size_t ahead = 0;  // so many more follow: the first ones, in the next part
 
   size_t operator[](size_t i) const { return std::bit_cast<uint32_t>(list[i]); }
 
-  // Those of the first `rows` for which which(f) is true: without a branch, which would be a guess.
-  template <class Which>
-  HWY_INLINE void Take(size_t rows, const Which& which) {
+  // Those whose numbers are not zero, without a branch, which would be a guess.
+  HWY_INLINE void TakeNonzero(const float* numbers, const StateLayout& layout) {
+    const auto set = [&](size_t i, size_t row) {
+      list[i] = std::bit_cast<float>(static_cast<uint32_t>(row));
+    };
     count = 0;
-    for (size_t f = 0; f < rows; ++f) {
-      list[count] = std::bit_cast<float>(static_cast<uint32_t>(f));
-      count += static_cast<size_t>(which(f));
+    for (size_t f = 0; f < static_cast<size_t>(layout.features); ++f) {
+      set(count, f);
+      count += static_cast<size_t>(numbers[f] != 0);
+    }
+    ahead = std::min(kRowsAhead, count);
+    for (size_t i = 0; i < ahead; ++i) {
+      set(count + i, (*this)[i] + static_cast<size_t>(layout.part_rows));
     }
   }
 };
 
-constexpr size_t kRowsAhead = 6;  // that are fetched: their order is no one's to guess
+// What a token does to a state.
+struct StepValues {
+  float keep;          // of the state
+  const float* key;    // [parts][sums], turned
+  const float* query;  // likewise, or null
+  const float* value;  // [row]
+  bool all_change;     // rows, not only those whose feature is not zero in the key
+  float* unchanged;    // [row], to be written to and never read
+};
 
-// One pass over kV vectors of the columns: each row keeps `keep` of itself and takes in key[f] *
-// value where it absorbs, and adds query[f] * row to the result where it is read.
-template <bool kAbsorb, bool kRead, size_t kV>
-HWY_INLINE void StepColumns(const RowList& rows, float keep, const float* HWY_RESTRICT key,
-                            const float* HWY_RESTRICT query, const float* HWY_RESTRICT value,
-                            size_t row_step, float* HWY_RESTRICT state,
-                            float* HWY_RESTRICT result) {
+// Where row f goes: to its place, or nowhere if it does not change. Half of the rows with ReLU, but
+// no one knows which half: a branch would cost as much as the row.
+HWY_INLINE float* PlaceOf(const StepValues& step, size_t f, float* row) {
+  const auto place = reinterpret_cast<uintptr_t>(row);
+  const auto nowhere = reinterpret_cast<uintptr_t>(step.unchanged);
+  const uint32_t feature = std::bit_cast<uint32_t>(step.key[f]) << 1;  // without its sign
+  const uintptr_t changes = 0 - static_cast<uintptr_t>(step.all_change | (feature != 0));
+  return reinterpret_cast<float*>(nowhere ^ ((nowhere ^ place) & changes));
+}
+
+// One pass over kV vectors of the columns from c on: each row keeps `keep` of itself and takes in
+// key[f] * value; with kRead, query[f] * row is added to the result.
+template <bool kRead, size_t kV>
+HWY_INLINE void AbsorbColumns(const StateLayout& layout, const StepValues& step, size_t c,
+                              float* state, float* HWY_RESTRICT result) {
   const DF df;
-  const VF kept = hn::Set(df, keep);
+  const VF kept = hn::Set(df, step.keep);
+  const auto row_step = static_cast<size_t>(layout.row);
+  const float* HWY_RESTRICT value = step.value + c;
   VF sum[kV];
-  for (size_t v = 0; v < kV; ++v) sum[v] = hn::Load(df, result + v * kLanes);
-  for (size_t i = 0; i < rows.count; ++i) {
-    const size_t f = rows[i];
-    float* HWY_RESTRICT row = state + f * row_step;
-    const float* later = state + rows[std::min(i + kRowsAhead, rows.count - 1)] * row_step;
-    for (size_t v = 0; v < kV; v += kMaxLanes / kLanes) hwy::Prefetch(later + v * kLanes);
-    const VF k = hn::Set(df, kAbsorb ? key[f] : 0.0f);
-    const VF q = hn::Set(df, kRead ? query[f] : 0.0f);
+  for (size_t v = 0; v < kV; ++v) sum[v] = hn::Load(df, result + c + v * kLanes);
+  for (size_t f = 0; f < static_cast<size_t>(layout.features); ++f) {
+    float* row = state + f * row_step + c;
+    FetchRow<kV>(row + kRowsAhead * row_step);
+    float* to = PlaceOf(step, f, row);
+    const VF k = hn::Set(df, step.key[f]);
+    const VF q = hn::Set(df, kRead ? step.query[f] : 0.0f);
     for (size_t v = 0; v < kV; ++v) {
-      VF x = hn::Load(df, row + v * kLanes);
-      if (kAbsorb) {
-        x = hn::MulAdd(k, hn::Load(df, value + v * kLanes), hn::Mul(kept, x));
-        hn::Store(x, df, row + v * kLanes);
-      }
+      const VF old = hn::Mul(kept, hn::Load(df, row + v * kLanes));
+      const VF x = hn::MulAdd(k, hn::Load(df, value + v * kLanes), old);
+      hn::Store(x, df, to + v * kLanes);
       if (kRead) sum[v] = hn::MulAdd(q, x, sum[v]);
     }
   }
   if (kRead) {
-    for (size_t v = 0; v < kV; ++v) hn::Store(sum[v], df, result + v * kLanes);
+    for (size_t v = 0; v < kV; ++v) hn::Store(sum[v], df, result + c + v * kLanes);
   }
 }
 
-// The columns from c on, as many at a time as there are registers for.
-template <bool kAbsorb, bool kRead, size_t kV>
-HWY_INLINE void StepRows(const RowList& rows, float keep, const float* key, const float* query,
-                         const float* value, size_t row_step, float* state, float* result,
-                         size_t c = 0) {
-  for (; c + kV * kLanes <= row_step; c += kV * kLanes) {
-    StepColumns<kAbsorb, kRead, kV>(rows, keep, key, query, value + c, row_step, state + c,
-                                    result + c);
+// query[f] * row of the listed rows is added to the result.
+template <size_t kV>
+HWY_INLINE void ReadColumns(const StateLayout& layout, const RowList& rows, const float* query,
+                            size_t c, const float* HWY_RESTRICT state, float* HWY_RESTRICT result) {
+  const DF df;
+  const auto row_step = static_cast<size_t>(layout.row);
+  VF sum[kV];
+  for (size_t v = 0; v < kV; ++v) sum[v] = hn::Load(df, result + c + v * kLanes);
+  for (size_t i = 0; i < rows.count; ++i) {
+    FetchRow<kV>(state + rows[i + rows.ahead] * row_step + c);
+    const float* row = state + rows[i] * row_step + c;
+    const VF q = hn::Set(df, query[rows[i]]);
+    for (size_t v = 0; v < kV; ++v) sum[v] = hn::MulAdd(q, hn::Load(df, row + v * kLanes), sum[v]);
+  }
+  for (size_t v = 0; v < kV; ++v) hn::Store(sum[v], df, result + c + v * kLanes);
+}
+
+// Calls body(vectors, column) for all columns, as many at a time as there are registers for.
+template <size_t kV, class Body>
+HWY_INLINE void ForColumns(size_t columns, const Body& body, size_t c = 0) {
+  for (; c + kV * kLanes <= columns; c += kV * kLanes) {
+    body(std::integral_constant<size_t, kV>(), c);
   }
   if constexpr (kV > 1) {
-    if (c < row_step) {
-      StepRows<kAbsorb, kRead, kV / 2>(rows, keep, key, query, value, row_step, state, result, c);
-    }
+    if (c < columns) ForColumns<kV / 2>(columns, body, c);
   }
 }
 
-// Those rows of all parts; key and query are [parts][layout.sums].
-template <bool kAbsorb, bool kRead>
-HWY_NOINLINE void StepState(const StateLayout& layout, const RowList& rows, float keep,
-                            const float* key, const float* query, const float* value, float* state,
-                            float* result) {
-  if (rows.count == 0) return;
+template <bool kRead>
+HWY_NOINLINE void AbsorbToken(const StateLayout& layout, StepValues step, float* state,
+                              float* result) {
   for (int64_t p = 0; p < layout.parts; ++p) {
-    StepRows<kAbsorb, kRead, 8>(rows, keep, key, query, value, static_cast<size_t>(layout.row),
-                                state, result);
-    key += layout.sums;
+    ForColumns<8>(static_cast<size_t>(layout.row), [&](auto vectors, size_t c) HWY_ATTR {
+      AbsorbColumns<kRead, vectors>(layout, step, c, state, result);
+    });
+    step.key += layout.sums;
+    if (kRead) step.query += layout.sums;
+    state += layout.part_rows * layout.row;
+  }
+}
+
+HWY_NOINLINE void ReadState(const StateLayout& layout, const RowList& rows, const float* query,
+                            const float* state, float* result) {
+  for (int64_t p = 0; p < layout.parts; ++p) {
+    ForColumns<8>(static_cast<size_t>(layout.row), [&](auto vectors, size_t c) HWY_ATTR {
+      ReadColumns<vectors>(layout, rows, query, c, state, result);
+    });
     query += layout.sums;
     state += layout.part_rows * layout.row;
   }
 }
 
-// A state that forgets nothing is spared the rows whose features are zero in the key, which do not
-// change, and of those the ones whose features are zero in the query, which are not read: with ReLU
-// half of what would be written and a quarter of what would be read.
 void RunTokenStep(const TokenStep& step, float* scratch) {
   const DF df;
   const StateLayout& layout = step.layout;
-  const size_t features = static_cast<size_t>(layout.features);
   const size_t width = static_cast<size_t>(layout.sums);
   const size_t all = static_cast<size_t>(layout.parts) * width;
   const size_t row = static_cast<size_t>(layout.row);
@@ -115,8 +167,8 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
   float* query = key + all;                      // [parts][width]
   float* value = query + all;                    // [row]
   float* result = value + row;                   // [row]
-  RowList changed{result + row};
-  RowList only_read{changed.list + features};
+  float* unchanged = result + row;               // [row]
+  RowList rows{unchanged + row};
 
   // to = [cos x, sin x] at the angle of the state.
   const auto turn = [&](const float* from, size_t state, float* HWY_RESTRICT to) HWY_ATTR {
@@ -132,10 +184,9 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
   PackRows(step.value, 0, 1, value, row, 1);
   PackRows(step.key, 0, 1, key_features, width, 1);
   const VF kept = hn::Set(df, step.keep);
+  StepValues values{step.keep, key, query, value, false, unchanged};
   // Zero times what is not finite is not zero.
-  const bool all_change = step.keep != 1.0f || !AllFinite(value, row);
-  const auto changes = [&](size_t f) { return all_change | (key_features[f] != 0); };
-  changed.Take(features, changes);
+  values.all_change = step.keep != 1.0f || !AllFinite(value, row);
   for (size_t h = 0; h == 0 || h < step.queries.size(); ++h) {
     const bool has_query = h < step.queries.size();
     if (has_query) PackRows(step.queries[h], 0, 1, query_features, width, 1);
@@ -147,26 +198,24 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
       float* HWY_RESTRICT sums = state + layout.Matrix();
       const bool absorb = step.absorb[s] && h == 0;
       const bool read = step.read[s] && has_query;
-      if (absorb) {
-        turn(key_features, s, key);
-        for (size_t f = 0; f < all; f += kLanes) {
-          hn::Store(hn::MulAdd(kept, hn::Load(df, sums + f), hn::Load(df, key + f)), df, sums + f);
-        }
-      }
-      if (read) {
-        turn(query_features, s, query);
-        for (size_t f = 0; f < all; f += kLanes) {
-          sum = hn::MulAdd(hn::Load(df, query + f), hn::Load(df, sums + f), sum);
-        }
-        only_read.Take(features,
-                       [&](size_t f) { return (query_features[f] != 0) & !(absorb & changes(f)); });
-      }
+      if (absorb) turn(key_features, s, key);
+      if (read) turn(query_features, s, query);
       if (absorb && read) {
-        StepState<true, true>(layout, changed, step.keep, key, query, value, state, result);
+        AbsorbToken<true>(layout, values, state, result);
       } else if (absorb) {
-        StepState<true, false>(layout, changed, step.keep, key, query, value, state, result);
+        AbsorbToken<false>(layout, values, state, result);
+      } else if (read) {
+        for (size_t f = 0; f < all; f += kMaxLanes) __builtin_prefetch(sums + f, 0, kToL2);
+        rows.TakeNonzero(query_features, layout);
+        ReadState(layout, rows, query, state, result);
       }
-      if (read) StepState<false, true>(layout, only_read, 1, key, query, value, state, result);
+      // After the rows: by now they have been fetched, as the rows behind the last.
+      for (size_t f = 0; absorb && f < all; f += kLanes) {
+        hn::Store(hn::MulAdd(kept, hn::Load(df, sums + f), hn::Load(df, key + f)), df, sums + f);
+      }
+      for (size_t f = 0; read && f < all; f += kLanes) {
+        sum = hn::MulAdd(hn::Load(df, query + f), hn::Load(df, sums + f), sum);
+      }
     }
     if (!has_query) break;
     if (step.normalise) {
@@ -239,7 +288,7 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
 }
 
 int64_t TokenStepScratch(const StateLayout& layout) {
-  return 2 * (layout.sums + layout.parts * layout.sums + layout.row + layout.features);
+  return 2 * (layout.sums + layout.parts * layout.sums + layout.features) + 3 * layout.row;
 }
 
 void DotRows(const Operand& x, const Operand& y, int64_t count, float* out, int64_t out_stride) {
