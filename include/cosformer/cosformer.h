@@ -271,8 +271,8 @@ typedef struct cosformer_generate_options {
   int32_t stop_at_end;    // not 0: the token that ends a text ends this one
   int64_t likeliest;      // so many of the likeliest tokens are given with each
   const int32_t *before;  // tokens that the text goes on after: for the repetition penalty, and for
-                          // whether the text begins with a blank (without them as within a
-                          // line). They are not fed
+                          // whether the text begins with a blank. They are not fed. None: the
+                          // latest that the session was fed, which it remembers (1024 at most)
   size_t before_count;
 } cosformer_generate_options;
 COSFORMER_API cosformer_status cosformer_generate_options_init(cosformer_generate_options *options,

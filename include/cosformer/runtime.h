@@ -121,6 +121,10 @@ class Session {
   int64_t position() const;  // tokens fed
   size_t bytes() const;      // that it holds, checkpoints included
   size_t state_bytes() const;
+  // The latest tokens fed, kRecentTokens at most: fewer, or none, only where the text is shorter or
+  // was saved by a program that did not keep them.
+  std::span<const int32_t> recent() const;
+  static constexpr size_t kRecentTokens = 1024;
 
   // The Errors that feeding these tokens would give.
   void Check(std::span<const int32_t> tokens) const;
@@ -137,7 +141,8 @@ class Session {
   int64_t Edit(std::span<const int32_t> tokens);
   void Reset();
 
-  // A few MB whatever the length, as far as layers are linear; checkpoints are left out.
+  // A few MB whatever the length, as far as layers are linear, and the latest tokens; checkpoints
+  // are left out.
   void Save(const std::string& path) const;  // whole or not at all
   void Save(std::ostream& out) const;
   // Error for what is damaged, or was made with another model.

@@ -112,7 +112,7 @@ class Conversation {
     stats_.prompt_tokens = static_cast<int64_t>(tokens.size());
     stats_.prompt_seconds = report::SecondsSince(start);
     runtime::GenerateOptions options = arguments_.options;
-    options.before = tokens;
+    options.before.clear();  // the session knows them
     // Another text for the same line, also where the first was taken back; the same conversation
     // for the same seed.
     options.sampling.seed += asked_++;

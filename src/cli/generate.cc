@@ -327,11 +327,14 @@ int RunGenerate(GenerateArguments& arguments, const CLI::App& command) {
                                  ? runtime::Session(model)
                                  : runtime::Session::Load(model, arguments.session);
   const std::vector<int32_t> tokens = TokensOf(model, arguments, prompt);
+  // The session alone would know the latest of a long prompt.
+  std::vector<int32_t>& before = arguments.options.before;
+  before.assign(session.recent().begin(), session.recent().end());
+  before.insert(before.end(), tokens.begin(), tokens.end());
   start = Clock::now();
   FeedWithProgress(session, tokens);
   stats.prompt_tokens = static_cast<int64_t>(tokens.size());
   stats.prompt_seconds = SecondsSince(start);
-  arguments.options.before = tokens;
   if (arguments.chat) return Chat(model, session, arguments, stats);
 
   const bool json_out = arguments.json == "-";
@@ -486,7 +489,7 @@ void AddGenerate(CLI::App& app, int& code) {
       ->group("Text");
   command
       ->add_option("--repetition-window", sampling.repetition_window,
-                   "How many tokens are recent; 0: all")
+                   "How many tokens are recent; 0: all, of a session 1,024")
       ->group("Text");
   command
       ->add_option(

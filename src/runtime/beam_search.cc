@@ -118,9 +118,11 @@ std::vector<Beam> BeamSearch(const Session& session, const BeamOptions& options)
   for (Open& one : open) done.push_back(std::move(one.beam));
   std::stable_sort(done.begin(), done.end(), better);
   if (done.size() > beams) done.resize(beams);
+  const std::span<const int32_t> before =
+      options.before.empty() ? session.recent() : std::span(options.before);
   for (Beam& beam : done) {
     if (model.tokenizer() == nullptr) break;
-    TextStream text(*model.tokenizer(), {}, options.before, /*within_line=*/true);
+    TextStream text(*model.tokenizer(), {}, before, /*within_line=*/true);
     for (const int32_t token : beam.tokens) beam.text += text.Add(token);
     beam.text += text.Finish();
   }

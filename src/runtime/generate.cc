@@ -87,9 +87,17 @@ void Generation::Stop(StopReason reason) {
   if (impl_->text) result_.text += impl_->text->Finish();
 }
 
+// With what the session remembers where the caller tells nothing.
+static GenerateOptions After(const Session& session, GenerateOptions options) {
+  if (options.before.empty()) {
+    options.before.assign(session.recent().begin(), session.recent().end());
+  }
+  return options;
+}
+
 Generated Generate(Session& session, const GenerateOptions& options,
                    const std::function<bool(const GeneratedToken&)>& each) {
-  Generation generation(session.model(), options);
+  Generation generation(session.model(), After(session, options));
   SamplingWorkspace workspace;
   const std::optional<int64_t> limit = session.model().max_tokens();
   for (;;) {
@@ -114,7 +122,7 @@ std::vector<Generated> GenerateBatch(std::span<Session* const> sessions,
   std::vector<Generation> generations;
   std::vector<size_t> active;
   for (size_t i = 0; i < sessions.size(); ++i) {
-    generations.emplace_back(sessions[i]->model(), options[i]);
+    generations.emplace_back(sessions[i]->model(), After(*sessions[i], options[i]));
     active.push_back(i);
   }
   SamplingWorkspace workspace;

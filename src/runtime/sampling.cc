@@ -15,16 +15,27 @@
 #include "kernels/random.h"
 
 namespace cosformer {
+
+struct SamplingBuffers {
+  struct Candidate {
+    float logit = 0;
+    int32_t token = 0;
+    double weight = 0;  // its probability, over that of the likeliest
+  };
+  std::vector<float> adjusted;
+  std::vector<float> run_largest;
+  std::vector<float> run_sums;
+  std::vector<Candidate> kept;
+  std::vector<Candidate> border;
+  std::vector<ScoredToken> likeliest;
+};
+
 namespace {
+
+using Candidate = SamplingBuffers::Candidate;
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 constexpr int64_t kMaxWindow = 1 << 20;
-
-struct Candidate {
-  float logit = 0;
-  int32_t token = 0;
-  double weight = 0;  // its probability, over that of the likeliest
-};
 
 bool Likelier(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
@@ -244,19 +255,6 @@ int32_t DrawAmongAll(const Row& row, double u) {
   }
   return token;
 }
-
-}  // namespace
-
-struct SamplingBuffers {
-  std::vector<float> adjusted;
-  std::vector<float> run_largest;
-  std::vector<float> run_sums;
-  std::vector<Candidate> kept;
-  std::vector<Candidate> border;
-  std::vector<ScoredToken> likeliest;
-};
-
-namespace {
 
 Row Scan(std::span<const float> logits, double temperature, bool with_sums,
          SamplingBuffers& buffers) {

@@ -67,8 +67,18 @@ std::span<const int32_t> Session::Impl::NextPart(std::span<const int32_t> tokens
   return tokens.first(std::min(tokens.size(), static_cast<size_t>(part)));
 }
 
+void Session::Impl::Remember(std::span<const int32_t> tokens) {
+  tokens = tokens.last(std::min(tokens.size(), kRecentTokens));
+  const size_t all = recent.size() + tokens.size();
+  if (all > kRecentTokens) {
+    recent.erase(recent.begin(), recent.begin() + static_cast<ptrdiff_t>(all - kRecentTokens));
+  }
+  recent.insert(recent.end(), tokens.begin(), tokens.end());
+}
+
 void Session::Impl::Took(std::span<const int32_t> tokens) {
   for (const int32_t token : tokens) hash.Add(token);
+  Remember(tokens);
   Checkpoint();
 }
 
@@ -98,7 +108,7 @@ void Session::FeedParts(std::span<Session* const> sessions,
 }
 
 Session::Session(Model model, const SessionOptions& options)
-    : impl_(std::make_unique<Impl>(Impl{std::move(model), options, {}, {}, {}})) {
+    : impl_(std::make_unique<Impl>(Impl{std::move(model), options, {}, {}, {}, {}})) {
   if (options.checkpoints < 0 || options.checkpoints > 1024) {
     throw Error(fmt::format("session: checkpoints is {}; give 0 to 1024", options.checkpoints));
   }
@@ -117,6 +127,7 @@ Session::~Session() = default;
 const Model& Session::model() const { return impl_->model; }
 int64_t Session::position() const { return impl_->text.position; }
 size_t Session::state_bytes() const { return SizeOf(impl_->text, true); }
+std::span<const int32_t> Session::recent() const { return impl_->recent; }
 
 size_t Session::bytes() const {
   size_t bytes = state_bytes();
@@ -191,6 +202,8 @@ int64_t Session::Edit(std::span<const int32_t> tokens) {
     impl.text.position = kept;
     impl.text.last = found->state.last;
     impl.hash = found->hash;
+    impl.recent.clear();
+    impl.Remember(tokens.first(static_cast<size_t>(kept)));
     std::erase_if(impl.checkpoints, [&](const auto& one) { return one->state.position > kept; });
   }
   Feed(rest);
@@ -201,6 +214,7 @@ void Session::Reset() {
   impl_->text = impl_->model.network().NewText();
   impl_->hash = {};
   impl_->checkpoints.clear();
+  impl_->recent.clear();
 }
 
 void Session::FeedBatch(std::span<Session* const> sessions,

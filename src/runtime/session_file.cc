@@ -1,5 +1,5 @@
 // A session as bytes: a header that names the model, the text's position and hash, each layer's
-// state, and a checksum of all. Little-endian. docs/formats.md describes it.
+// state, the latest tokens, and a checksum of all. Little-endian. docs/formats.md describes it.
 #include "runtime/session_file.h"
 
 #include <fmt/format.h>
@@ -28,7 +28,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files are written as memory is");
 
 constexpr std::array<char, 8> kMagic = {'C', 'S', 'F', 'S', 'E', 'S', 'S', 'N'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersionWithoutTokens = 1;  // of sessions that remember none
 
 struct Header {
   std::array<char, 8> magic = kMagic;
@@ -153,15 +154,49 @@ void CheckHeader(const Header& header, const Model& model, const std::string& wh
                       header.position, network.LimitReason(), limit.value_or(0)));
 }
 
+std::vector<int32_t> ReadRecent(std::istream& in, int64_t position, int64_t vocabulary) {
+  constexpr const char* kEnds = "the session ends within its latest tokens";
+  uint32_t count = 0;
+  if (!in.read(reinterpret_cast<char*>(&count), sizeof(count))) throw Error(kEnds);
+  const int64_t most = std::min<int64_t>(position, Session::kRecentTokens);
+  if (count < 1 || count > most) {
+    throw Error(fmt::format(
+        "the session has {} latest tokens, where 1 to {} are expected; the file is damaged", count,
+        most));
+  }
+  std::vector<int32_t> tokens(count);
+  if (!in.read(reinterpret_cast<char*>(tokens.data()),
+               static_cast<std::streamsize>(tokens.size() * sizeof(int32_t)))) {
+    throw Error(kEnds);
+  }
+  for (const int32_t token : tokens) {
+    if (token < 0 || token >= vocabulary) {
+      throw Error(fmt::format(
+          "the session's latest tokens have {}, which is not in the model's vocabulary of {}; the "
+          "file is damaged",
+          token, vocabulary));
+    }
+  }
+  return tokens;
+}
+
 }  // namespace
 
 void Session::Save(std::ostream& out) const {
   std::ostringstream bytes;
-  const Header header = HeaderOf(impl_->model, impl_->text, impl_->hash);
+  Header header = HeaderOf(impl_->model, impl_->text, impl_->hash);
+  const std::vector<int32_t>& recent = impl_->recent;
+  if (recent.empty()) header.version = kVersionWithoutTokens;
   bytes.write(reinterpret_cast<const char*>(&header), sizeof(header));
   bytes.write(reinterpret_cast<const char*>(impl_->text.last.data()),
               static_cast<std::streamsize>(impl_->text.last.size() * sizeof(float)));
   for (const LayerState& layer : impl_->text.layers) runtime::Save(layer, bytes);
+  if (!recent.empty()) {
+    const auto count = static_cast<uint32_t>(recent.size());
+    bytes.write(reinterpret_cast<const char*>(&count), sizeof(count));
+    bytes.write(reinterpret_cast<const char*>(recent.data()),
+                static_cast<std::streamsize>(recent.size() * sizeof(int32_t)));
+  }
   const std::string_view all = bytes.view();
   const uint32_t checksum = Checksum(all);
   out.write(all.data(), static_cast<std::streamsize>(all.size()));
@@ -207,8 +242,15 @@ Session Session::Parse(Model model, std::string_view bytes, const std::string& w
       return fail(fmt::format("layer {}: {}", i, error.what()));
     }
   }
+  if (header.version > kVersionWithoutTokens) {
+    try {
+      impl.recent = ReadRecent(in, header.position, impl.model.vocabulary());
+    } catch (const Error& error) {
+      return fail(error.what());
+    }
+  }
   if (in.peek() != std::istream::traits_type::eof()) {
-    return fail("the session has bytes behind its last layer; the file is damaged");
+    return fail("the session has bytes behind its end; the file is damaged");
   }
   impl.text.position = header.position;
   impl.hash = PrefixHash::Of(header.hash_low, header.hash_high);

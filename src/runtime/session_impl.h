@@ -46,11 +46,13 @@ struct Session::Impl {
   PrefixHash hash;
   // By position; shared with forks.
   std::vector<std::shared_ptr<const SavedText>> checkpoints;
+  std::vector<int32_t> recent;
 
   // What of the tokens is read before the next checkpoint: whole passes.
   std::span<const int32_t> NextPart(std::span<const int32_t> tokens) const;
   // These were read.
   void Took(std::span<const int32_t> tokens);
+  void Remember(std::span<const int32_t> tokens);
   void Checkpoint();
 };
 

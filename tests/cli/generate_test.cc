@@ -58,7 +58,7 @@ TEST_F(GenerateCommand, GivesJsonWithEveryTokenAndItsAlternatives) {
 
 TEST_F(GenerateCommand, GoesOnWithASavedSession) {
   WriteModel("m");
-  const std::string options = " --temperature 0 --ignore-end ";
+  const std::string options = " --temperature 0 --repetition-penalty 1.8 --ignore-end ";
   const std::string whole =
       Run("generate m --prompt hello" + options + "--max-tokens 12 --json -").out;
   ASSERT_EQ(Run("generate m --prompt hello" + options + "--max-tokens 5 --save-session s").code, 0);

@@ -30,6 +30,8 @@ constexpr size_t kHeads = 20, kDim = 28, kHorizon = 57, kNumbers = 89;
 // Of 4 heads of 6: the sums of 6 features times 6 values and 1, for a cosine and a sine.
 constexpr size_t kLinearBytes = kNumbers + 4 * 4 * 2 * 6 * 7 + 4;
 constexpr size_t kCacheBytes = 4 * kTokens * 2 * kWidth;
+// The latest tokens, behind the layers.
+constexpr size_t kRecent = kStates + kLinearBytes + kCacheBytes, kRecentBytes = 4 + 4 * kTokens;
 
 Model Hybrid(const LoadOptions& options = {}) {
   return SmallModel({{"attention", {"cosformer", "softmax"}}}, 1, WeightType::kFloat32, options);
@@ -84,8 +86,8 @@ TEST_F(CorruptSessionsTest, ThatAreNoneAreRefusedWithAndWithoutTheModel) {
       {"cut in a layer", good_.substr(0, kStates + 500), "its checksum does not fit; copy"},
       {"bytes behind", good_ + "abcd", "its checksum does not fit"},
       {"another checksum", good_.substr(0, good_.size() - 4) + "abcd", "its checksum does not fit"},
-      {"a later version", Vouched(With(good_, kVersion, 2)),
-       "the session has version 2; this program reads versions up to 1: update cosformer"},
+      {"a later version", Vouched(With(good_, kVersion, 3)),
+       "the session has version 3; this program reads versions up to 2: update cosformer"},
       {"version 0", Vouched(With(good_, kVersion, 0)), "the session has version 0"},
       {"a damaged fingerprint", With(good_, kModel, "0123456789abcdef"), "its checksum does not"},
       {"a fingerprint that is none",
@@ -103,7 +105,7 @@ TEST_F(CorruptSessionsTest, ThatAreNoneAreRefusedWithAndWithoutTheModel) {
        "the session's position is 0 and its width 24"},
       {"a negative width", Vouched(With(good_, kWidthField, int64_t{-24})), "its width -24"},
   };
-  ASSERT_EQ(good_.size(), kStates + kLinearBytes + kCacheBytes + 4);
+  ASSERT_EQ(good_.size(), kRecent + kRecentBytes + 4);
   ASSERT_EQ(WithState(Vouched(good_), kHeads, int64_t{4}), good_);
   ExpectRefused("session", load_, table);
   ExpectRefused("session", ReadSessionInfo, table);
@@ -158,8 +160,29 @@ TEST_F(CorruptSessionsTest, WhoseNumbersAreMissingAreRefused) {
        "layer 1: the file ends within the keys and values of token 2 of 5"},
       {"a cache without its last number", Cut(good_, kStates + kLinearBytes + kCacheBytes - 4),
        "layer 1: the file ends within the keys and values of token 4 of 5"},
+      {"no latest tokens", Cut(good_, kRecent), "the session ends within its latest tokens"},
+      {"half of their number", Cut(good_, kRecent + 2),
+       "the session ends within its latest tokens"},
+      {"a token missing", Cut(good_, good_.size() - 8),
+       "the session ends within its latest tokens"},
       {"a number behind", Vouched(good_ + "1234"),
-       "the session has bytes behind its last layer; the file is damaged"},
+       "the session has bytes behind its end; the file is damaged"},
+      {"latest tokens where the version has none", Vouched(With(good_, kVersion, 1)),
+       "the session has bytes behind its end; the file is damaged"},
+  };
+  ExpectRefused("session", load_, table);
+}
+
+TEST_F(CorruptSessionsTest, WhoseLatestTokensAreNoneAreRefused) {
+  const std::string number = "latest tokens, where 1 to 5 are expected; the file is damaged";
+  const Corrupt table[] = {
+      {"none of them", Vouched(With(good_, kRecent, 0)), "the session has 0 " + number},
+      {"more than the text has", Vouched(With(good_, kRecent, 6)), "the session has 6 " + number},
+      {"2^32 - 1", Vouched(With(good_, kRecent, -1)), "the session has 4294967295 " + number},
+      {"a negative token", Vouched(With(good_, kRecent + 4, -1)),
+       "the session's latest tokens have -1, which is not in the model's vocabulary of 29"},
+      {"one past the vocabulary", Vouched(With(good_, kRecent + 20, 29)),
+       "the session's latest tokens have 29, which is not in the model's vocabulary of 29"},
   };
   ExpectRefused("session", load_, table);
 }
@@ -193,7 +216,7 @@ TEST_F(CorruptSessionsTest, OfSoftmaxAloneMayNotClaimTokensThatTheFileDoesNotHol
       {"2^62 tokens", Vouched(With(good, kPosition, int64_t{1} << 62)),
        "layer 0: the file ends within the keys and values of token 10 of 4611686018427387904"},
       {"a token too few", Vouched(With(good, kPosition, kTokens - 1)),
-       "the session has bytes behind its last layer"},
+       "latest tokens, where 1 to 4 are expected"},
   };
   ExpectRefused(
       "session", [&](const std::string& path) { Session::Load(model, path); }, table);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "support.h"
 
@@ -73,7 +74,6 @@ TEST(Generate, BeginsWithABlankWithinALine) {
     std::vector<int32_t> tokens = words->Encode("the cat");
     if (new_line) tokens.push_back(end);
     for (const bool told : {false, true}) {
-      if (new_line && !told) continue;  // nobody can know
       options.before = beams.before = told ? tokens : std::vector<int32_t>();
       Session session(model);
       session.Feed(tokens);
@@ -85,6 +85,36 @@ TEST(Generate, BeginsWithABlankWithinALine) {
       EXPECT_EQ(Generate(session, options).text, new_line ? "moon" : " moon");
     }
   }
+}
+
+// The penalty is for tokens that only the session knows: of a prompt, and of what was written
+// before.
+TEST(Generate, GoesOnInASavedSessionAsIfItHadNeverStopped) {
+  const Model model = ByteModel();
+  GenerateOptions options;
+  options.sampling.temperature = 0;
+  options.sampling.repetition_penalty = 1.7;
+  options.stop_at_end = false;
+  options.max_tokens = 40;
+  Session whole = Prompted(model, "once upon a time");
+  const std::vector<int32_t> expected = Generate(whole, options).tokens;
+
+  Session session = Prompted(model, "once upon a time");
+  std::vector<int32_t> found;
+  for (const int64_t part : {1, 14, 25}) {
+    options.max_tokens = part;
+    const Generated some = Generate(session, options);
+    found.insert(found.end(), some.tokens.begin(), some.tokens.end());
+    session.Feed(found.back());
+    std::stringstream file;
+    session.Save(file);
+    session = Session::Load(model, file);
+  }
+  EXPECT_EQ(found, expected);
+  options.sampling.repetition_penalty = 1;
+  options.max_tokens = 40;
+  Session unpunished = Prompted(model, "once upon a time");
+  EXPECT_NE(Generate(unpunished, options).tokens, expected) << "the penalty changes nothing here";
 }
 
 TEST(Generate, ShowsAllOfItsTextPieceByPiece) {

@@ -2,6 +2,7 @@
 // numbers that they gave then. make_golden.cc made them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -46,13 +47,26 @@ TEST_P(GoldenDecoder, GivesItsLogits) {
   ExpectSame(session.Logits(), expected["prompt_logits"]);
 }
 
-TEST_P(GoldenDecoder, GoesOnWithItsSession) {
+// Of both versions.
+TEST_P(GoldenDecoder, GoesOnWithItsSessions) {
   const json expected = Expected();
-  Session session = Session::Load(Model::Load(Path()), Path("text.session"));
-  EXPECT_EQ(json(session.position()), expected["position"]);
-  ExpectSame(session.Logits(), expected["logits"]);
-  session.Feed(expected["further_tokens"].get<std::vector<int32_t>>());
-  ExpectSame(session.Logits(), expected["further_logits"]);
+  for (const char* file : {"text.session", "latest.session"}) {
+    SCOPED_TRACE(file);
+    Session session = Session::Load(Model::Load(Path()), Path(file));
+    EXPECT_EQ(json(session.position()), expected["position"]);
+    ExpectSame(session.Logits(), expected["logits"]);
+    session.Feed(expected["further_tokens"].get<std::vector<int32_t>>());
+    ExpectSame(session.Logits(), expected["further_logits"]);
+  }
+}
+
+TEST_P(GoldenDecoder, HasItsLatestTokensFromVersion2On) {
+  const Model model = Model::Load(Path());
+  EXPECT_TRUE(Session::Load(model, Path("text.session")).recent().empty());
+  const Session session = Session::Load(model, Path("latest.session"));
+  const std::vector<int32_t> tokens = TokensByRule(session.position(), 7, model.vocabulary());
+  const size_t count = std::min(tokens.size(), Session::kRecentTokens);
+  EXPECT_TRUE(std::ranges::equal(session.recent(), std::span(tokens).last(count)));
 }
 
 TEST_P(GoldenDecoder, IsDescribedAsItIsLoaded) {
@@ -80,15 +94,19 @@ TEST_P(GoldenDecoder, KnowsTheTextOfItsSession) {
 
 // What is written now is what was written then. A form that is changed needs a later version, and a
 // golden session of it beside these, which stay.
-TEST_P(GoldenDecoder, IsSavedToTheBytesOfItsSession) {
-  const std::string file = Bytes(Path("text.session"));
-  uint32_t version = 0;
-  ASSERT_GE(file.size(), 12u);
-  std::memcpy(&version, file.data() + 8, sizeof(version));
-  EXPECT_EQ(version, 1u);
-  std::ostringstream saved;
-  Session::Load(Model::Load(Path()), Path("text.session")).Save(saved);
-  EXPECT_TRUE(saved.str() == file);
+TEST_P(GoldenDecoder, IsSavedToTheBytesOfItsSessions) {
+  const std::pair<const char*, uint32_t> files[] = {{"text.session", 1}, {"latest.session", 2}};
+  for (const auto& [name, expected] : files) {
+    SCOPED_TRACE(name);
+    const std::string file = Bytes(Path(name));
+    uint32_t version = 0;
+    ASSERT_GE(file.size(), 12u);
+    std::memcpy(&version, file.data() + 8, sizeof(version));
+    EXPECT_EQ(version, expected);
+    std::ostringstream saved;
+    Session::Load(Model::Load(Path()), Path(name)).Save(saved);
+    EXPECT_TRUE(saved.str() == file);
+  }
 }
 
 class GoldenClassifier : public Golden {};

@@ -4,7 +4,8 @@
 //   cmake --build BUILD --target make_golden && BUILD/tests/runtime/make_golden FOLDER
 //
 // What is in tests/runtime/golden stays as it is: people have files of that kind. A form that is
-// added gets a model, or a session, beside those that are there.
+// added gets a model, or a session, beside those that are there: text.session is of version 1, from
+// a program of then, and latest.session of version 2.
 #include <cstdio>
 #include <fstream>
 
@@ -43,7 +44,7 @@ void WriteDecoder(const std::string& directory, const std::string& prompt, int64
 
   Session session(model);
   session.Feed(TokensByRule(length, 7, model.vocabulary()));
-  session.Save(directory + "/text.session");
+  session.Save(directory + "/latest.session");
   expected["position"] = session.position();
   expected["logits"] = session.Logits();
   const std::vector<int32_t> further = TokensByRule(20, 5, model.vocabulary());

@@ -2,6 +2,7 @@
 // whole text.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 #include <thread>
 
@@ -275,11 +276,11 @@ TEST(Sessions, OfLinearLayersDoNotGrow) {
   for (const char* attention : {"cosformer", "linear", "relu"}) {
     const Model model = SmallModel({{"max_length", 30000}, {"attention", attention}});
     Session session(model, {.checkpoints = 0});
-    session.Feed(RandomTokens(10, 1));
+    session.Feed(RandomTokens(Session::kRecentTokens, 1));
     const size_t bytes = session.bytes();
     std::ostringstream small, large;
     session.Save(small);
-    session.Feed(RandomTokens(29990, 2));
+    session.Feed(RandomTokens(28000, 2));
     session.Save(large);
     EXPECT_EQ(session.bytes(), bytes);
     EXPECT_EQ(small.str().size(), large.str().size());
@@ -417,6 +418,39 @@ TEST(SessionFiles, ThatAreCutOrAlteredAreRefused) {
     }
     EXPECT_NE(load(whole + "x"), "");
   }
+}
+
+// Whatever a text went through, its latest tokens are known.
+TEST(Sessions, RememberTheirLatestTokens) {
+  const Model model = SmallModel({{"max_length", 4096}});
+  constexpr auto kMost = static_cast<int64_t>(Session::kRecentTokens);
+  const std::vector<int32_t> tokens = RandomTokens(kMost + 500, 9);
+  const auto expect_latest = [&](const Session& session, size_t end) {
+    const auto text = std::span(tokens).first(end);
+    const auto latest = text.last(std::min(end, Session::kRecentTokens));
+    EXPECT_TRUE(std::ranges::equal(session.recent(), latest)) << end;
+  };
+  Session session(model);
+  expect_latest(session, 0);
+  size_t at = 0;
+  for (const size_t part : {1, 2, 397, 600, 24, 1, 475}) {
+    session.Feed(std::span(tokens).subspan(at, part));
+    at += part;
+    expect_latest(session, at);
+    std::stringstream file;
+    session.Save(file);
+    expect_latest(Session::Load(model, file), at);
+    expect_latest(Session(session), at);
+  }
+  Session at_once(model);
+  at_once.Feed(tokens);
+  expect_latest(at_once, tokens.size());
+  for (const size_t kept : {tokens.size() - 3, size_t{700}, size_t{2}}) {
+    at_once.Edit(std::span(tokens).first(kept));
+    expect_latest(at_once, kept);
+  }
+  at_once.Reset();
+  expect_latest(at_once, 0);
 }
 
 }  // namespace
