@@ -47,7 +47,7 @@ double UsefulOperations(System system, Pass pass, const AttentionShape& shape, i
                         bool causal);
 
 // A decoding step is bound by bytes. Linear: the state [2 or 1, d, e + 1] of each key/value head in
-// float32, read and written once, also where ReLU's zeros spare a step rows. Softmax: the keys and
+// float32, read and written once, also where ReLU's zeros spare writing rows. Softmax: the keys and
 // values of `length` tokens, read once.
 double UsefulStepBytes(System system, const AttentionShape& shape, int64_t length);
 

@@ -33,8 +33,8 @@ GenerateWork AttentionWork(const Network& network, double context) {
     }
     const double states = layer.options.kernel.reweighting == Reweighting::kCos ? 2 : 1;
     work.operations += states * 2 * square * (heads + kv);
-    // Read and written; where a step passes over ReLU's zeros, which are every second feature of a
-    // random model's keys and queries, three quarters and a half of it.
+    // Read and written. Of ReLU's features every second is zero in a random model's keys and
+    // queries: three quarters of a state have to be read then, and a half written.
     const bool spares =
         layer.options.kernel.feature_map == FeatureMap::kRelu && !layer.options.gate;
     const double passes = spares ? 0.75 + 0.5 : 2;

@@ -272,7 +272,8 @@ typedef struct cosformer_generate_options {
   int64_t likeliest;      // so many of the likeliest tokens are given with each
   const int32_t *before;  // tokens that the text goes on after: for the repetition penalty, and for
                           // whether the text begins with a blank. They are not fed. None: the
-                          // latest that the session was fed, which it remembers (1024 at most)
+                          // latest that the session was fed, which it remembers (1024 at most);
+                          // where it knows of none the text begins as within a line
   size_t before_count;
 } cosformer_generate_options;
 COSFORMER_API cosformer_status cosformer_generate_options_init(cosformer_generate_options *options,

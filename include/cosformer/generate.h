@@ -32,8 +32,9 @@ struct GenerateOptions {
   bool stop_at_end = true;
   int64_t likeliest = 0;  // so many of the likeliest tokens are given with each
   // Tokens that the text goes on after, as a prompt: for the repetition penalty, and for whether
-  // the text begins with a blank (without them as within a line). They are not fed. Empty: those
-  // that the session remembers (Session::recent()); a Generation by itself knows of none.
+  // the text begins with a blank. They are not fed. Empty: those that the session remembers
+  // (Session::recent()). Where none are known, as in a Generation by itself, the text begins as
+  // within a line, and nothing before it is penalised.
   std::vector<int32_t> before;
 };
 

@@ -119,11 +119,11 @@ class Session {
 
   const Model& model() const;
   int64_t position() const;  // tokens fed
-  size_t bytes() const;      // that it holds, checkpoints included
+  size_t bytes() const;      // of its states, checkpoints included
   size_t state_bytes() const;
-  // The latest tokens fed, kRecentTokens at most: fewer, or none, only where the text is shorter or
-  // was saved by a program that did not keep them.
-  std::span<const int32_t> recent() const;
+  // The latest tokens fed, oldest first, kRecentTokens at most: fewer, or none, only where the text
+  // is shorter or was saved by a program that did not keep them.
+  std::vector<int32_t> recent() const;
   static constexpr size_t kRecentTokens = 1024;
 
   // The Errors that feeding these tokens would give.

@@ -37,15 +37,15 @@ struct RowList {
 
   size_t operator[](size_t i) const { return std::bit_cast<uint32_t>(list[i]); }
 
-  // Those whose numbers are not zero, without a branch, which would be a guess.
-  HWY_INLINE void TakeNonzero(const float* numbers, const StateLayout& layout) {
+  // Those whose numbers are not zero, or all: without a branch, which would be a guess.
+  HWY_INLINE void TakeNonzero(const float* numbers, bool all, const StateLayout& layout) {
     const auto set = [&](size_t i, size_t row) {
       list[i] = std::bit_cast<float>(static_cast<uint32_t>(row));
     };
     count = 0;
     for (size_t f = 0; f < static_cast<size_t>(layout.features); ++f) {
       set(count, f);
-      count += static_cast<size_t>(numbers[f] != 0);
+      count += static_cast<size_t>(all | (numbers[f] != 0));
     }
     ahead = std::min(kRowsAhead, count);
     for (size_t i = 0; i < ahead; ++i) {
@@ -58,7 +58,7 @@ struct RowList {
 struct StepValues {
   float keep;          // of the state
   const float* key;    // [parts][sums], turned
-  const float* query;  // likewise, or null
+  const float* query;  // likewise, to be read with
   const float* value;  // [row]
   bool all_change;     // rows, not only those whose feature is not zero in the key
   float* unchanged;    // [row], to be written to and never read
@@ -206,7 +206,9 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
         AbsorbToken<false>(layout, values, state, result);
       } else if (read) {
         for (size_t f = 0; f < all; f += kMaxLanes) __builtin_prefetch(sums + f, 0, kToL2);
-        rows.TakeNonzero(query_features, layout);
+        // All of what the first query of a group has read whole, so that a value that is no number
+        // reaches them alike.
+        rows.TakeNonzero(query_features, step.absorb[s], layout);
         ReadState(layout, rows, query, state, result);
       }
       // After the rows: by now they have been fetched, as the rows behind the last.

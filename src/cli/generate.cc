@@ -327,9 +327,9 @@ int RunGenerate(GenerateArguments& arguments, const CLI::App& command) {
                                  ? runtime::Session(model)
                                  : runtime::Session::Load(model, arguments.session);
   const std::vector<int32_t> tokens = TokensOf(model, arguments, prompt);
-  // The session alone would know the latest of a long prompt.
+  // Of a long prompt the session alone would know the latest.
   std::vector<int32_t>& before = arguments.options.before;
-  before.assign(session.recent().begin(), session.recent().end());
+  before = session.recent();
   before.insert(before.end(), tokens.begin(), tokens.end());
   start = Clock::now();
   FeedWithProgress(session, tokens);
@@ -489,7 +489,8 @@ void AddGenerate(CLI::App& app, int& code) {
       ->group("Text");
   command
       ->add_option("--repetition-window", sampling.repetition_window,
-                   "How many tokens are recent; 0: all, of a session 1,024")
+                   "How many tokens are recent; 0: all. Of a saved session, and in a chat, the "
+                   "latest 1,024 are known")
       ->group("Text");
   command
       ->add_option(

@@ -118,8 +118,7 @@ std::vector<Beam> BeamSearch(const Session& session, const BeamOptions& options)
   for (Open& one : open) done.push_back(std::move(one.beam));
   std::stable_sort(done.begin(), done.end(), better);
   if (done.size() > beams) done.resize(beams);
-  const std::span<const int32_t> before =
-      options.before.empty() ? session.recent() : std::span(options.before);
+  const std::vector<int32_t> before = options.before.empty() ? session.recent() : options.before;
   for (Beam& beam : done) {
     if (model.tokenizer() == nullptr) break;
     TextStream text(*model.tokenizer(), {}, before, /*within_line=*/true);

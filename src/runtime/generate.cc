@@ -89,9 +89,7 @@ void Generation::Stop(StopReason reason) {
 
 // With what the session remembers where the caller tells nothing.
 static GenerateOptions After(const Session& session, GenerateOptions options) {
-  if (options.before.empty()) {
-    options.before.assign(session.recent().begin(), session.recent().end());
-  }
+  if (options.before.empty()) options.before = session.recent();
   return options;
 }
 

@@ -69,11 +69,10 @@ std::span<const int32_t> Session::Impl::NextPart(std::span<const int32_t> tokens
 
 void Session::Impl::Remember(std::span<const int32_t> tokens) {
   tokens = tokens.last(std::min(tokens.size(), kRecentTokens));
-  const size_t all = recent.size() + tokens.size();
-  if (all > kRecentTokens) {
-    recent.erase(recent.begin(), recent.begin() + static_cast<ptrdiff_t>(all - kRecentTokens));
-  }
   recent.insert(recent.end(), tokens.begin(), tokens.end());
+  if (recent.size() > kRecentTokens) {
+    recent.erase(recent.begin(), recent.end() - static_cast<ptrdiff_t>(kRecentTokens));
+  }
 }
 
 void Session::Impl::Took(std::span<const int32_t> tokens) {
@@ -127,7 +126,7 @@ Session::~Session() = default;
 const Model& Session::model() const { return impl_->model; }
 int64_t Session::position() const { return impl_->text.position; }
 size_t Session::state_bytes() const { return SizeOf(impl_->text, true); }
-std::span<const int32_t> Session::recent() const { return impl_->recent; }
+std::vector<int32_t> Session::recent() const { return impl_->recent; }
 
 size_t Session::bytes() const {
   size_t bytes = state_bytes();
@@ -161,7 +160,8 @@ std::vector<float> Session::Logits() const {
 
 int64_t Session::Edit(std::span<const int32_t> tokens) {
   Impl& impl = *impl_;
-  // The tokens are not kept, their hashes are: of the whole text, and at each checkpoint.
+  // But for the latest, tokens are not kept, their hashes are: of the whole text, and at each
+  // checkpoint.
   PrefixHash hash;
   size_t next = 0;  // checkpoint
   std::shared_ptr<const SavedText> found;
@@ -179,7 +179,10 @@ int64_t Session::Edit(std::span<const int32_t> tokens) {
     if (i < tokens.size()) hash.Add(tokens[i]);
   }
   if (whole) {
-    const auto rest = tokens.subspan(static_cast<size_t>(impl.text.position));
+    const auto known = static_cast<size_t>(impl.text.position);
+    impl.recent.clear();  // of a session without them
+    impl.Remember(tokens.first(known));
+    const auto rest = tokens.subspan(known);
     Feed(rest);
     return static_cast<int64_t>(rest.size());
   }

@@ -76,6 +76,23 @@ TEST(LinearStateTest, AValueThatIsNoNumberReachesEveryRow) {
   }
 }
 
+// Read once by each query of a group, whose features are zero.
+TEST(LinearStateTest, AValueThatIsNoNumberReachesEveryQueryOfAGroup) {
+  Case c = SelfAttention(3, 4);
+  c.heads = 3;
+  for (const int64_t at_once : {1, 3}) {
+    Problem<Linear> p(c);
+    p.v.SetRow(0, 0, 0, std::numeric_limits<float>::quiet_NaN());
+    for (int64_t h = 0; h < c.heads; ++h) p.q.SetRow(0, 2, h, -1);
+    LinearState state(ConfigOf(c));
+    for (int64_t n = 0; n < c.keys; n += at_once) StepThrough(state, p, at_once);
+    for (int64_t h = 0; h < c.heads; ++h) {
+      EXPECT_TRUE(std::isnan(p.o.At(0, 2, h, 0)))
+          << "head " << h << ", " << at_once << " at a time";
+    }
+  }
+}
+
 TEST(LinearStateTest, StreamingEqualsParallelInAnyChunks) {
   for (uint64_t seed = 0; seed < (kSanitized ? 30 : 200); ++seed) {
     const Case c = RandomStream(seed, 100);

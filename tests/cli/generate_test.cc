@@ -205,6 +205,21 @@ TEST_F(GenerateCommand, ChatsLineByLineWithMemoryAndUndo) {
   EXPECT_EQ(emptied.substr(emptied.size() - (two.size() - one.size())), two.substr(one.size()));
 }
 
+// The second answer is punished for what the first turn has, as it is after a session was saved.
+TEST_F(GenerateCommand, AChatGoesOnAsASavedSessionDoes) {
+  WriteModel("m", {{"max_length", 4096}});
+  const std::string options =
+      " --temperature 0 --max-tokens 8 --ignore-end --repetition-penalty 1.8 ";
+  WriteText("lines", "hello\nother\n/undo\nagain\n");
+  const Outcome chat = Run("generate m --chat --turn {}" + options, "lines");
+  ASSERT_EQ(chat.code, 0) << chat.err;
+  const Outcome first = Run("generate m --prompt hello --save-session s" + options);
+  const Outcome second = Run("generate m --prompt again --session s" + options);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_TRUE(chat.out.starts_with(first.out));
+  EXPECT_TRUE(chat.out.ends_with(second.out));
+}
+
 TEST_F(GenerateCommand, AChatTellsItsSpeedAndTakesLinesThatBeginWithASlash) {
   WriteModel("m", {{"max_length", 4096}});
   const std::string options = "generate m --chat --temperature 0 --max-tokens 6 --ignore-end";

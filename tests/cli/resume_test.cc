@@ -32,8 +32,8 @@ class ResumeTest : public testing::TrainingTest {
     return std::regex_replace(ReadFile(folder_ / run / "metrics.jsonl"), kTimes, "");
   }
 
-  // Lets the process run until it has reported so many lines more, then for another moment; or
-  // just for a moment. False if it ended by itself.
+  // Lets the process run until it has reported so many lines more, then for another moment; now and
+  // then for a second at most, most likely while it starts. False if it ended by itself.
   bool WaitForAMoment(pid_t child, const std::string& run, std::mt19937& random,
                       int& status) const {
     const auto chance = [&] { return static_cast<double>(random()) / 4294967296.0; };
@@ -43,13 +43,12 @@ class ResumeTest : public testing::TrainingTest {
       const auto bytes = fs::file_size(folder_ / run / "metrics.jsonl", none);
       return none ? uintmax_t{0} : bytes;
     };
-    if (random() % 5 == 0) {
-      Sleep(chance());  // most likely while it starts
-      return !ended();
-    }
+    using Clock = std::chrono::steady_clock;
+    const std::chrono::duration<double> most(random() % 5 == 0 ? chance() : 1000.0);
+    const auto begin = Clock::now();
     // A line has some 150 bytes. What was past the checkpoint is dropped at the start.
     const uintmax_t enough = 150 * (1 + random() % 40);
-    for (uintmax_t least = size(); size() < least + enough;) {
+    for (uintmax_t least = size(); size() < least + enough && Clock::now() - begin < most;) {
       least = std::min(least, size());
       if (ended()) return false;
       Sleep(0.0005);

@@ -95,7 +95,7 @@ void WriteSessions(const std::string& folder) {
     if (i == 0) session.Save(folder + "/nothing_read");
     // Past the horizon where there is an end to it.
     session.Feed(runtime::testing::TokensByRule(i == 2 ? 47 : 3, 7, 5));
-    session.Save(folder + "/" + names[i]);
+    session.Save(folder + "/" + names[i] + "_2");  // those without a number are of version 1
   }
 }
 

@@ -35,6 +35,7 @@ TEST(Generate, GivesTheSameTextAloneAndInABatch) {
     options[i].sampling.seed = i;
     options[i].sampling.temperature = i == 0 ? 0 : 0.7;
     options[i].sampling.top_k = i % 2 == 0 ? 20 : 0;
+    options[i].sampling.repetition_penalty = i < 3 ? 1.7 : 1;  // for the prompt, too
     options[i].max_tokens = 5 + static_cast<int64_t>(i) * 7;
     options[i].stop_at_end = false;
     sessions.push_back(Prompted(model, "prompt " + std::to_string(i)));
@@ -52,6 +53,9 @@ TEST(Generate, GivesTheSameTextAloneAndInABatch) {
   const std::vector<Generated> together = GenerateBatch(batch, options);
   for (size_t i = 0; i < options.size(); ++i) {
     EXPECT_EQ(together[i].tokens, alone[i].tokens) << i;
+    Session told = Prompted(model, "prompt " + std::to_string(i));
+    options[i].before = told.recent();
+    EXPECT_EQ(Generate(told, options[i]).tokens, alone[i].tokens) << i;
     EXPECT_EQ(together[i].text, alone[i].text);
     EXPECT_EQ(together[i].log_probabilities, alone[i].log_probabilities);
   }

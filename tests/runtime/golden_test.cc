@@ -69,6 +69,23 @@ TEST_P(GoldenDecoder, HasItsLatestTokensFromVersion2On) {
   EXPECT_TRUE(std::ranges::equal(session.recent(), std::span(tokens).last(count)));
 }
 
+// Version 2 has what came since, until it is told the whole text.
+TEST_P(GoldenDecoder, LearnsItsLatestTokensWhereTheFileHasNone) {
+  const Model model = Model::Load(Path());
+  Session session = Session::Load(model, Path("text.session"));
+  std::vector<int32_t> tokens = TokensByRule(session.position(), 7, model.vocabulary());
+  const std::vector<int32_t> further = {3, 1};
+  session.Feed(further);
+  std::stringstream saved;
+  session.Save(saved);
+  session = Session::Load(model, saved);
+  EXPECT_EQ(session.recent(), further);
+  tokens.insert(tokens.end(), further.begin(), further.end());
+  EXPECT_EQ(session.Edit(tokens), 0);
+  const size_t count = std::min(tokens.size(), Session::kRecentTokens);
+  EXPECT_TRUE(std::ranges::equal(session.recent(), std::span(tokens).last(count)));
+}
+
 TEST_P(GoldenDecoder, IsDescribedAsItIsLoaded) {
   const Model model = Model::Load(Path());
   const ParametersInfo info =

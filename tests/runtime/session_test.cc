@@ -449,8 +449,24 @@ TEST(Sessions, RememberTheirLatestTokens) {
     at_once.Edit(std::span(tokens).first(kept));
     expect_latest(at_once, kept);
   }
+  // What is refused leaves them; what they are may be fed again.
+  const std::vector<int32_t> before = at_once.recent();
+  EXPECT_NE(ErrorOf([&] { at_once.Feed(29); }), "");
+  EXPECT_NE(ErrorOf([&] { at_once.Edit(std::vector<int32_t>{1, 29}); }), "");
+  EXPECT_EQ(at_once.recent(), before);
+  at_once.Feed(at_once.recent());
+  EXPECT_EQ(at_once.recent(), (std::vector{tokens[0], tokens[1], tokens[0], tokens[1]}));
   at_once.Reset();
   expect_latest(at_once, 0);
+  at_once.FeedAll(std::span(tokens).first(600));
+  expect_latest(at_once, 600);
+  Session other(model);
+  Session* both[] = {&at_once, &other};
+  const std::span<const int32_t> parts[] = {std::span(tokens).subspan(600, 700),
+                                            std::span(tokens).first(3)};
+  Session::FeedBatch(both, parts);
+  expect_latest(at_once, 1300);
+  expect_latest(other, 3);
 }
 
 }  // namespace
