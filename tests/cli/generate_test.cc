@@ -209,7 +209,7 @@ TEST_F(GenerateCommand, ChatsLineByLineWithMemoryAndUndo) {
 TEST_F(GenerateCommand, AChatGoesOnAsASavedSessionDoes) {
   WriteModel("m", {{"max_length", 4096}});
   const std::string options =
-      " --temperature 0 --max-tokens 8 --ignore-end --repetition-penalty 1.8 ";
+      " --temperature 0 --max-tokens 40 --ignore-end --repetition-penalty 3 ";
   WriteText("lines", "hello\nother\n/undo\nagain\n");
   const Outcome chat = Run("generate m --chat --turn {}" + options, "lines");
   ASSERT_EQ(chat.code, 0) << chat.err;
