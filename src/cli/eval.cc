@@ -73,11 +73,8 @@ struct EvalArguments {
 DataArguments DataOf(const std::string& run) {
   DataArguments data;
   CLI::App app("", "recipe");
-  AddRecipeOption(app);
-  app.allow_config_extras(CLI::config_extras_mode::ignore_all);
   AddDataOptions(app, data);
-  std::vector<std::string> words = {RecipePath(run), "--recipe"};
-  app.parse(words);
+  ApplyRecipe(app, RecipePath(run), UnknownOptions::kSkip);
   return data;
 }
 

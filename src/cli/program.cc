@@ -11,7 +11,6 @@
 #include <new>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,11 +43,6 @@ std::string CommandOf(const CLI::App& app) {
 // for a subcommand, and a mistyped option together with its innocent values.
 std::string Complaint(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
-  if (constexpr std::string_view kUnknownKey = "INI was not able to parse ";
-      std::string_view(error.what()).starts_with(kUnknownKey)) {
-    return fmt::format("\"{}\": \"{}\" is no option, and so no key of a recipe",
-                       app.get_config_ptr()->as<std::string>(), error.what() + kUnknownKey.size());
-  }
   if (unknown.empty()) return error.what();
   // Options that follow a mistyped subcommand are innocent too.
   if (Innermost(app).get_require_subcommand_min() > 0 && !unknown[0].starts_with("-")) {

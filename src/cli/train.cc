@@ -19,7 +19,6 @@
 #include "cosformer/error.h"
 #include "cosformer/torch.h"
 #include "formats/json.h"
-#include "formats/read_file.h"
 #include "model/model_files.h"
 #include "report/files.h"
 #include "report/units.h"
@@ -278,21 +277,16 @@ void SettleLength(TrainArguments& arguments) {
 
 // What a run that goes on does otherwise than it began.
 void SayWhatChanged(const TrainArguments& arguments, const CLI::App& app) {
-  const std::string recipe =
-      fmt::format("\n{}", ReadFile(RecipePath(arguments.resume), size_t{1} << 20));
+  const Recipe recipe = Recipe::Read(RecipePath(arguments.resume));
   for (const std::string& name : arguments.typed) {
     const CLI::Option* option = app.get_option_no_throw(name);
     if (option == nullptr || !option->get_configurable() || option->count() == 0) continue;
-    const std::string key = fmt::format("\n{}=", name.substr(2));
-    const size_t begin = recipe.find(key);
-    if (begin == std::string::npos) continue;
-    std::string before =
-        recipe.substr(begin + key.size(), recipe.find('\n', begin + 1) - begin - key.size());
-    std::erase(before, '"');
+    const std::string* before = recipe.Find(name.substr(2));
+    if (before == nullptr) continue;
     const std::string now = option->results().back();
-    if (now != before) {
+    if (now != *before) {
       fmt::print(stderr, "changed: {} is {}, and was {}\n", name, now,
-                 before.empty() ? "not given" : before);
+                 before->empty() ? "not given" : *before);
     }
   }
 }
@@ -439,7 +433,7 @@ int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& mo
                                       "--cache", "--from",  "--config"};
     if (!data::IsTokenizerKind(arguments.data.prepare.tokenizer)) paths.push_back("--tokenizer");
     MakePathsAbsolute(app, paths);
-    report::WriteFile(RecipePath(arguments.out), RecipeOf(app));
+    report::WriteFile(RecipePath(arguments.out), RecipeOf(app).ToToml());
     WriteConfig((std::filesystem::path(ModelPath(arguments.out)) / kConfigFile).string(), config);
   };
   const TrainSummary summary = Train(job, model);
@@ -457,24 +451,22 @@ int RunTrain(int argc, char** argv) {
   app.get_formatter()->column_width(32);
   app.option_defaults()->always_capture_default()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);
-  AddRecipeOption(app);
+  CLI::Option* recipe = AddRecipeOption(app);
   AddDataOptions(app, arguments.data);
   const ModelOptions model_options(app, arguments.model);
   AddTrainOptions(app, arguments);
+  // A run that goes on does so by its own recipe.
+  app.get_option("--resume")
+      ->each([&](const std::string& directory) {
+        if (std::filesystem::exists(RecipePath(directory))) ApplyRecipe(app, RecipePath(directory));
+      })
+      ->trigger_on_parse()
+      ->excludes(recipe);
   int signal = 0;
   app.callback([&] { signal = RunTraining(arguments, app, model_options); });
 
-  // A run that goes on does so by its own recipe.
-  std::vector<std::string> words(argv + 1, argv + argc);
+  const std::vector<std::string> words(argv + 1, argv + argc);
   arguments.typed = OptionsIn(words);
-  for (size_t i = 0; i < words.size(); ++i) {
-    std::string directory;
-    if (words[i] == "--resume" && i + 1 < words.size()) directory = words[i + 1];
-    if (words[i].starts_with("--resume=")) directory = words[i].substr(9);
-    if (directory.empty() || !std::filesystem::exists(RecipePath(directory))) continue;
-    words.insert(words.end(), {"--recipe", RecipePath(directory)});
-    break;
-  }
   const int code = RunProgram(app, words);
   return code == 0 && signal != 0 ? 128 + signal : code;
 }

@@ -16,23 +16,24 @@
 #include "cosformer/error.h"
 
 namespace cosformer::report {
-namespace {
-
-[[noreturn]] void Fail(const std::string& path, int error_number) {
-  throw Error(fmt::format("cannot write \"{}\": {}", path, std::strerror(error_number)));
-}
 
 // Where the bytes go: the end of a chain of links, so that renaming does not replace the link.
-struct Place {
+struct FilePlace {
   std::string path;
   bool exists = false;
   bool regular = true;
   mode_t mode = 0;  // of the file that is there
 };
 
-Place FindPlace(const std::string& path) {
+namespace {
+
+[[noreturn]] void Fail(const std::string& path, int error_number) {
+  throw Error(fmt::format("cannot write \"{}\": {}", path, std::strerror(error_number)));
+}
+
+FilePlace FindPlace(const std::string& path) {
   if (path.empty()) throw Error("cannot write a file without a name: give a path");
-  Place place{.path = path};
+  FilePlace place{.path = path};
   struct stat status;
   if (stat(path.c_str(), &status) != 0) {
     // A dangling link also ends here; renaming then replaces the link, which is what is wanted.
@@ -69,7 +70,7 @@ void WriteAll(int descriptor, std::string_view bytes, const std::string& path) {
 // A new file beside the place, removed again unless it was moved into it.
 class FileWriter::Beside {
  public:
-  Beside(const std::string& path, Place place)
+  Beside(const std::string& path, FilePlace place)
       : path_(path),
         place_(std::move(place)),
         temporary_(fmt::format("{}.{}-{}.partial", place_.path, getpid(), NextNumber())),
@@ -105,14 +106,14 @@ class FileWriter::Beside {
   }
 
   std::string path_;
-  Place place_;
+  FilePlace place_;
   std::string temporary_;
   int descriptor_;
   bool moved_ = false;
 };
 
 FileWriter::FileWriter(const std::string& path) {
-  Place place = FindPlace(path);
+  FilePlace place = FindPlace(path);
   if (!place.regular) {
     throw Error(fmt::format("cannot write \"{}\": it is not a regular file", path));
   }

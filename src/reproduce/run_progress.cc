@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "formats/recipe.h"
 #include "report/units.h"
 #include "runs/run_directory.h"
 
@@ -20,17 +21,12 @@ using nlohmann::json;
 
 // The steps of the run, which its recipe has once they are settled.
 int64_t StepsOf(const std::string& run) {
-  std::ifstream file(RecipePath(run));
-  std::string line;
-  while (std::getline(file, line)) {
-    if (!line.starts_with("steps=")) continue;
-    try {
-      return std::stoll(line.substr(6));
-    } catch (const std::exception&) {
-      return 0;
-    }
+  try {
+    const std::string* steps = Recipe::Read(RecipePath(run)).Find("steps");
+    return steps == nullptr ? 0 : std::stoll(*steps);
+  } catch (const std::exception&) {  // not there yet, or not one of ours
+    return 0;
   }
-  return 0;
 }
 
 // The last lines of a file, without one that is still being written and one that is cut.

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cassert>
-#include <sstream>
+
+#include "formats/recipe.h"
 
 namespace cosformer::reproduce {
 namespace {
@@ -61,11 +62,9 @@ Settings RecipeSettings(const std::string& recipe) {
                                   [&](const auto& pair) { return pair.first == recipe; });
   assert(found != recipes.end());
   Settings settings{.comment = fmt::format("After recipes/{}.toml", recipe), .options = {}};
-  std::istringstream lines{std::string(found->second)};
-  for (std::string line; std::getline(lines, line);) {
-    const size_t equals = line.find(" = ");
-    if (line.starts_with("#") || equals == std::string::npos) continue;
-    settings.Set(line.substr(0, equals), line.substr(equals + 3));
+  const Recipe entries = Recipe::Parse(found->second, recipe);
+  for (const Recipe::Entry& entry : entries.entries()) {
+    settings.Set(entry.option, TomlValue(entry.value));
   }
   return settings;
 }

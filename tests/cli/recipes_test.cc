@@ -61,7 +61,7 @@ TEST_F(RecipesTest, TheCommandLineStandsAboveTheRecipe) {
   EXPECT_EQ(Config("run")["layers"], 2);
   EXPECT_EQ(Config("run")["width"], 16);
   EXPECT_EQ(Steps("run"), 2);
-  EXPECT_TRUE(Contains(ReadFile(folder_ / "run/recipe.toml"), "width=16"));
+  EXPECT_TRUE(Contains(ReadFile(folder_ / "run/recipe.toml"), "width = 16"));
   // Another way to say how long stands above the recipe's steps too, but not a resumed run's.
   ExpectDone(Run("train --recipe mine.toml --epochs 0.5 --out half"));
   const int64_t half = Steps("half");
@@ -76,10 +76,17 @@ TEST_F(RecipesTest, TheCommandLineStandsAboveTheRecipe) {
 TEST_F(RecipesTest, WhatARecipeMayNotSayIsASentence) {
   Put("typo.toml", "task = \"lm\"\nlayrs = 3\n");
   ExpectRefusal("train --recipe typo.toml --data text",
-                "\"typo.toml\": \"layrs\" is no option, and so no key of a recipe");
+                "\"typo.toml\", line 2: \"layrs\" is no option of cosformer train");
   Put("word.toml", "layers = \"many\"\n");
-  ExpectRefusal("train --recipe word.toml --data text", "--layers");
-  ExpectRefusal("train --recipe none.toml --data text", "none.toml");
+  ExpectRefusal("train --recipe word.toml --data text",
+                "\"word.toml\", line 1: layers = \"many\" is not of the kind that --layers takes");
+  ExpectRefusal("train --layers two --data text", "--layers");
+  for (const char* text : {"layers = 1\nlayers = 2\n", "[train]\nlr = 0.1\n", "lr =\n",
+                           "attention = [\"softmax\"]\n"}) {
+    Put("wrong.toml", text);
+    ExpectSentence(Run("train --recipe wrong.toml --data text"), "\"wrong.toml\", line ");
+  }
+  ExpectSentence(Run("train --recipe none.toml --data text"), "none.toml");
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
