@@ -1,7 +1,5 @@
 #include "attention/checks.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -135,8 +133,6 @@ void CheckThreads(int threads) {
 void CheckScale(float scale) {
   if (!std::isfinite(scale)) Fail("attention: scale is ", scale, "; it must be a finite number");
 }
-
-int ThreadsFor(int threads) { return threads > 0 ? threads : std::max(1, omp_get_max_threads()); }
 
 void CheckSums(const char* name, size_t size, bool may_be_empty, const ConstView& q) {
   const int64_t expected = q.batch * q.length * q.heads;

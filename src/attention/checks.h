@@ -73,6 +73,4 @@ inline void* RowAt(const View& view, int64_t batch, int64_t length, int64_t head
   return const_cast<void*>(RowAt(ConstView(view), batch, length, head));
 }
 
-int ThreadsFor(int threads);  // what 0 stands for
-
 }  // namespace cosformer

@@ -7,6 +7,7 @@
 #include "attention/checks.h"
 #include "attention/operands.h"
 #include "attention/sweep_jobs.h"
+#include "base/parallel.h"
 #include "cosformer/attention.h"
 
 namespace cosformer {
@@ -28,9 +29,8 @@ QueryFactors FactorsOf(const ConstView& q, const ConstView& o, std::span<const f
   constexpr int64_t kRowsATask = 256;
   const int64_t blocks = (q.length + kRowsATask - 1) / kRowsATask;
   const int64_t tasks = q.batch * blocks;
-  const int threads = ThreadsFor(options.threads);
-#pragma omp parallel for schedule(static) num_threads(threads)
-  for (int64_t t = 0; t < tasks; ++t) {
+  const double bytes = 4.0 * static_cast<double>(q.batch * q.length * q.heads * (o.dim + d_o.dim));
+  Team(options.threads, tasks, {.bytes = bytes}).RunEvenly(tasks, [&](int64_t t, int) {
     const int64_t b = t / blocks;
     const int64_t begin = t % blocks * kRowsATask;
     const Rows rows{begin, std::min(kRowsATask, q.length - begin), false};
@@ -46,7 +46,7 @@ QueryFactors FactorsOf(const ConstView& q, const ConstView& o, std::span<const f
       factors.scale[at] = 1.0f / (moved ? std::copysign(epsilon, sum) : sum);
       factors.slope[at] = moved ? 0.0f : -factors.slope[at] * factors.scale[at];
     }
-  }
+  });
   return factors;
 }
 
@@ -111,9 +111,9 @@ void KeepGradients(const ConstView& q, const ConstView& k, const ConstView& o,
   std::fill(d_log_keep.begin(), d_log_keep.end(), 0.0f);
   const int64_t group = q.heads / k.heads;
   const int64_t tasks = static_cast<int64_t>(spans.size()) * k.heads;
-  const int threads = ThreadsFor(options.threads);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-  for (int64_t t = 0; t < tasks; ++t) {
+  const double bytes = 4.0 * static_cast<double>(k.batch * k.length * k.heads * 2 * k.dim +
+                                                 q.batch * q.length * q.heads * 2 * o.dim);
+  Team(options.threads, tasks, {.bytes = bytes}).Run(tasks, [&](int64_t t, int) {
     const Span& span = spans[static_cast<size_t>(t / k.heads)];
     const int64_t h = t % k.heads;
     const Rows keys{span.key_begin, span.key_count, false};
@@ -140,7 +140,7 @@ void KeepGradients(const ConstView& q, const ConstView& k, const ConstView& o,
       sum -= out[p * k.heads];
       out[p * k.heads] = p == 0 ? 0.0f : static_cast<float>(sum);  // nothing was before the first
     }
-  }
+  });
 }
 
 Operand WithOnes(Operand op) {
@@ -195,7 +195,7 @@ void LinearAttentionForward(const ConstView& q, const ConstView& k, const ConstV
   }
   ZeroQueryPadding(o, spans);
   ZeroSumsPadding(normaliser, q, spans);
-  RunJobs(jobs, ThreadsFor(options.threads));
+  RunJobs(jobs, options.threads);
 }
 
 // With D the normaliser, g = d_o / D and e = -(g . o), every gradient is a sweep (without one,
@@ -305,7 +305,7 @@ void LinearAttentionBackward(const ConstView& q, const ConstView& k, const Const
   ZeroQueryPadding(dq, spans);
   ZeroKeyPadding(dk, spans);
   ZeroKeyPadding(dv, spans);
-  RunJobs(jobs, ThreadsFor(options.threads));
+  RunJobs(jobs, options.threads);
   if (!d_log_keep.empty()) {
     KeepGradients(q, k, o, normaliser, d_o, dk, spans, options, d_log_keep);
   }

@@ -1,8 +1,6 @@
 // The streaming state: which spans take in a token and which are read, and the passage between
 // them. The file form is in linear_state_file.cc.
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -232,11 +230,10 @@ void LinearState::TakeToken(const Tokens& tokens, const Reach& reach, int64_t ro
   const Rows rows{row, 1, false};
   const int64_t group = q == nullptr ? 0 : q->heads / config_.heads;
   const int64_t slices = config_.batch * config_.heads;
-  const bool small =
-      slices * layout.Size() * static_cast<int64_t>(sizeof(float)) < kBytesForThreads;
-  const int team = small ? 1 : static_cast<int>(std::min<int64_t>(ThreadsFor(threads), slices));
+  // Both states are read and, where something is absorbed, written.
+  const Team team(threads, slices, {.bytes = 8.0 * static_cast<double>(slices * layout.Size())});
   const int64_t scratch_size = RoundUp(TokenStepScratch(layout), kMaxLanes);
-  AlignedFloats scratch(static_cast<size_t>(team * scratch_size));
+  AlignedFloats scratch(static_cast<size_t>(team.size() * scratch_size));
   std::vector<Operand> queries(static_cast<size_t>(slices * group));
   std::vector<Output> outputs(queries.size());
   for (int64_t n = 0; n < slices * group; ++n) {
@@ -246,8 +243,7 @@ void LinearState::TakeToken(const Tokens& tokens, const Reach& reach, int64_t ro
     outputs[static_cast<size_t>(n)] = OutputOf(*tokens.o, b, h, rows);
   }
 
-#pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
-  for (int64_t n = 0; n < slices; ++n) {
+  team.RunEvenly(slices, [&](int64_t n, int thread) {
     const int64_t b = n / config_.heads;
     const int64_t h = n % config_.heads;
     TokenStep step(layout);
@@ -266,8 +262,8 @@ void LinearState::TakeToken(const Tokens& tokens, const Reach& reach, int64_t ro
     step.sin = sin;
     step.absorb = {reach.absorb_first, reach.absorb_second};
     step.read = {reach.read_first, reach.read_second};
-    RunTokenStep(step, scratch.data() + omp_get_thread_num() * scratch_size);
-  }
+    RunTokenStep(step, scratch.data() + thread * scratch_size);
+  });
 }
 
 void LinearState::TakeChunk(const Tokens& tokens, const Reach& reach, int64_t begin, int64_t count,
@@ -313,7 +309,7 @@ void LinearState::TakeChunk(const Tokens& tokens, const Reach& reach, int64_t be
       }
     }
   }
-  RunJobs(jobs, ThreadsFor(threads));
+  RunJobs(jobs, threads);
 }
 
 void LinearState::Attend(const ConstView& q, const View& o, int64_t position, int threads) const {
@@ -355,7 +351,7 @@ void LinearState::Attend(const ConstView& q, const View& o, int64_t position, in
       }
     }
   }
-  RunJobs(jobs, ThreadsFor(threads));
+  RunJobs(jobs, threads);
 }
 
 void LinearState::Merge(const LinearState& next) {

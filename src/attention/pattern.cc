@@ -2,13 +2,12 @@
 
 #include "attention/pattern.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "attention/operands.h"
 #include "attention/pattern_kernels.h"
+#include "base/parallel.h"
 
 namespace cosformer {
 namespace {
@@ -114,12 +113,20 @@ PatternHead HeadOf(const ConstView& q, const ConstView& k, const ConstView& v,
 
 // Runs body(job, scratch) for all jobs, each thread with scratch of its own.
 template <class Body>
-void ForJobs(int64_t jobs, int threads, int64_t scratch_size, const Body& body) {
-  const int team = static_cast<int>(std::clamp<int64_t>(jobs, 1, ThreadsFor(threads)));
+void ForJobs(int64_t jobs, int threads, double flops, int64_t scratch_size, const Body& body) {
+  const Team team(threads, jobs, {.flops = flops});
   const int64_t size = RoundUp(scratch_size, kMaxLanes);
-  AlignedFloats scratch(static_cast<size_t>(team * size));
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team) if (team > 1)
-  for (int64_t j = 0; j < jobs; ++j) body(j, scratch.data() + omp_get_thread_num() * size);
+  AlignedFloats scratch(static_cast<size_t>(team.size() * size));
+  team.Run(jobs, [&](int64_t j, int thread) { body(j, scratch.data() + thread * size); });
+}
+
+// Of a forward pass; a backward pass has 2.5 times as many.
+double FlopsOf(const PatternHead& head) {
+  double pairs = 0;
+  for (const AttentionPattern::Tile& tile : head.pattern->tiles) {
+    pairs += static_cast<double>(tile.query_count) * static_cast<double>(tile.key_count);
+  }
+  return 2 * pairs * static_cast<double>(head.key.dim + head.value.dim);
 }
 
 }  // namespace
@@ -139,6 +146,7 @@ void PatternAttentionForward(const ConstView& q, const ConstView& k, const Const
   };
   std::vector<Job> jobs;
   int64_t scratch_size = 0;
+  double flops = 0;
   for (int64_t b = 0; b < q.batch; ++b) {
     for (int64_t h = 0; h < q.heads; ++h) {
       Job job{HeadOf(q, k, v, all, b, h, scale), OutputOf(o, b, h, {0, q.length, false})};
@@ -147,10 +155,11 @@ void PatternAttentionForward(const ConstView& q, const ConstView& k, const Const
         job.output.sums_stride = q.heads;
       }
       scratch_size = std::max(scratch_size, PatternScratch(job.head, job.output));
+      flops += FlopsOf(job.head);
       jobs.push_back(job);
     }
   }
-  ForJobs(static_cast<int64_t>(jobs.size()), options.threads, scratch_size,
+  ForJobs(static_cast<int64_t>(jobs.size()), options.threads, flops, scratch_size,
           [&](int64_t j, float* scratch) {
             const Job& job = jobs[static_cast<size_t>(j)];
             RunPattern(job.head, job.output, scratch);
@@ -187,6 +196,7 @@ void PatternAttentionBackward(const ConstView& q, const ConstView& k, const Cons
   const Rows keys{0, k.length, false};
   std::vector<Job> jobs;
   int64_t scratch_size = 0;
+  double flops = 0;
   for (int64_t b = 0; b < q.batch; ++b) {
     for (int64_t h = 0; h < k.heads; ++h) {
       Job& job = jobs.emplace_back();
@@ -200,9 +210,10 @@ void PatternAttentionBackward(const ConstView& q, const ConstView& k, const Cons
       job.dk = OutputOf(dk, b, h, keys);
       job.dv = OutputOf(dv, b, h, keys);
       scratch_size = std::max(scratch_size, PatternBackwardScratch(job.Task(q.heads)));
+      for (const PatternHead& head : job.heads) flops += 2.5 * FlopsOf(head);
     }
   }
-  ForJobs(static_cast<int64_t>(jobs.size()), options.threads, scratch_size,
+  ForJobs(static_cast<int64_t>(jobs.size()), options.threads, flops, scratch_size,
           [&](int64_t j, float* scratch) {
             RunPatternBackward(jobs[static_cast<size_t>(j)].Task(q.heads), scratch);
           });

@@ -1,12 +1,11 @@
 // Softmax attention in one call: heads, blocks and threads.
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "attention/operands.h"
 #include "attention/softmax_kernels.h"
+#include "base/parallel.h"
 #include "cosformer/attention.h"
 
 namespace cosformer {
@@ -32,11 +31,11 @@ SoftmaxHead HeadOf(const ConstView& q, const ConstView& k, const ConstView& v, c
   return result;
 }
 
-// Runs body(task, thread) for all tasks, on at most `threads` threads.
-template <class Body>
-void ForTasks(int64_t tasks, int threads, const Body& body) {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-  for (int64_t t = 0; t < tasks; ++t) body(t, omp_get_thread_num());
+// Of a forward pass; a backward pass has 2.5 times as many.
+double FlopsOf(const SoftmaxHead& head) {
+  const double pairs = static_cast<double>(head.query_count) * static_cast<double>(head.key_count) *
+                       (head.causal ? 0.5 : 1.0);
+  return 2 * pairs * static_cast<double>(head.key.dim + head.value.dim);
 }
 
 struct Forward {
@@ -72,10 +71,8 @@ void RunFew(const std::vector<Forward>& forwards, int threads) {
   AlignedFloats partials(floats);
   for (size_t t = 0; t < tasks.size(); ++t) tasks[t].partials = partials.data() + offsets[t];
   const int64_t count = static_cast<int64_t>(tasks.size());
-  // Below some 10 us of work a second thread comes too late.
-  const bool small = work < 100'000;
-  const int team = small ? 1 : static_cast<int>(std::min<int64_t>(threads, count));
-  ForTasks(count, team, [&](int64_t t, int) {
+  const Team team(threads, count, {.bytes = 4.0 * static_cast<double>(work)});
+  team.Run(count, [&](int64_t t, int) {
     const Task& task = tasks[static_cast<size_t>(t)];
     const SoftmaxHead& head = forwards[task.forward].head;
     RunSoftmaxSegment(head, task.row, task.segment,
@@ -118,15 +115,16 @@ void SoftmaxAttentionForward(const ConstView& q, const ConstView& k, const Const
   }
   ZeroQueryPadding(o, spans);
   ZeroSumsPadding(log_sum_exp, q, spans);
-  const int threads = ThreadsFor(options.threads);
-  RunFew(few, threads);
+  RunFew(few, options.threads);
 
   struct Task {
     size_t forward;
     int64_t begin;
   };
   std::vector<Task> tasks;
+  double flops = 0;
   for (size_t f = 0; f < many.size(); ++f) {
+    flops += FlopsOf(many[f].head);
     for (int64_t i = 0; i < many[f].head.query_count; i += kQueryRows) tasks.push_back({f, i});
   }
   // The longest first: a causal block costs as many keys as stand before it.
@@ -134,10 +132,10 @@ void SoftmaxAttentionForward(const ConstView& q, const ConstView& k, const Const
     return many[a.forward].head.KeysOf(a.begin) > many[b.forward].head.KeysOf(b.begin);
   });
   const int64_t count = static_cast<int64_t>(tasks.size());
-  const int team = static_cast<int>(std::clamp<int64_t>(count, 1, threads));
+  const Team team(options.threads, count, {.flops = flops});
   scratch_size = RoundUp(scratch_size, kMaxLanes);
-  AlignedFloats scratch(static_cast<size_t>(team * scratch_size));
-  ForTasks(count, team, [&](int64_t t, int thread) {
+  AlignedFloats scratch(static_cast<size_t>(team.size() * scratch_size));
+  team.Run(count, [&](int64_t t, int thread) {
     const Task& task = tasks[static_cast<size_t>(t)];
     const Forward& forward = many[task.forward];
     RunSoftmax(forward.head, task.begin,
@@ -155,16 +153,18 @@ void SoftmaxAttentionBackward(const ConstView& q, const ConstView& k, const Cons
   CheckSums("log_sum_exp", log_sum_exp.size(), false, q);
   const float scale = ScaleOf(options, q);
   const std::vector<Span> spans = CheckSequences(options.sequences, q, k, options.causal);
-  const int threads = ThreadsFor(options.threads);
 
   std::vector<float> delta(log_sum_exp.size());
-  ForTasks(q.batch * q.heads, threads, [&](int64_t t, int) {
-    const int64_t b = t / q.heads;
-    const int64_t h = t % q.heads;
-    const Rows rows{0, q.length, false};
-    DotRows(OperandOf(o, b, h, rows), OperandOf(d_o, b, h, rows), q.length,
-            delta.data() + b * q.length * q.heads + h, q.heads);
-  });
+  const int64_t rows_of_heads = q.batch * q.heads;
+  const double row_bytes = 4.0 * static_cast<double>(q.length * (o.dim + d_o.dim));
+  Team(options.threads, rows_of_heads, {.bytes = static_cast<double>(rows_of_heads) * row_bytes})
+      .Run(rows_of_heads, [&](int64_t t, int) {
+        const int64_t b = t / q.heads;
+        const int64_t h = t % q.heads;
+        const Rows rows{0, q.length, false};
+        DotRows(OperandOf(o, b, h, rows), OperandOf(d_o, b, h, rows), q.length,
+                delta.data() + b * q.length * q.heads + h, q.heads);
+      });
 
   // One key/value head of one sequence, with the lists that its task refers to.
   struct Job {
@@ -179,6 +179,7 @@ void SoftmaxAttentionBackward(const ConstView& q, const ConstView& k, const Cons
   std::vector<Job> jobs;
   int64_t scratch_size = 0;
   int64_t longest = 0;
+  double flops = 0;
   for (const Span& span : spans) {
     const Rows queries{span.query_begin, span.query_count, false};
     const Rows keys{span.key_begin, span.key_count, false};
@@ -187,6 +188,7 @@ void SoftmaxAttentionBackward(const ConstView& q, const ConstView& k, const Cons
       for (int64_t g = h * group; g < (h + 1) * group; ++g) {
         const int64_t side = (span.batch * q.length + span.query_begin) * q.heads + g;
         job.heads.push_back(HeadOf(q, k, v, span, g, scale, options.causal));
+        flops += 2.5 * FlopsOf(job.heads.back());
         job.d_o.push_back(OperandOf(d_o, span.batch, g, queries));
         job.log_sum_exp.push_back(log_sum_exp.data() + side);
         job.delta.push_back(delta.data() + side);
@@ -211,13 +213,15 @@ void SoftmaxAttentionBackward(const ConstView& q, const ConstView& k, const Cons
   ZeroKeyPadding(dv, spans);
 
   scratch_size = RoundUp(scratch_size, kMaxLanes);
-  AlignedFloats scratch(static_cast<size_t>(threads * scratch_size));
   const int64_t count = static_cast<int64_t>(jobs.size());
-  if (count >= threads) {
+  const int64_t blocks = (longest + kBlock - 1) / kBlock;
+  const Team team(options.threads, count * std::max<int64_t>(1, blocks), {.flops = flops});
+  AlignedFloats scratch(static_cast<size_t>(team.size() * scratch_size));
+  if (count >= team.size()) {
     const Output any{nullptr, dq.dtype, 0, dq.dim, nullptr, 0, {}};
     const int64_t sums_size = SumsInPlace(any) ? 0 : group * longest * RoundUp(q.dim, kMaxLanes);
-    AlignedFloats sums(static_cast<size_t>(threads * sums_size));
-    ForTasks(count, threads, [&](int64_t t, int thread) {
+    AlignedFloats sums(static_cast<size_t>(team.size() * sums_size));
+    team.Run(count, [&](int64_t t, int thread) {
       RunSoftmaxBackward(jobs[static_cast<size_t>(t)].task,
                          sums.empty() ? nullptr : sums.data() + thread * sums_size,
                          scratch.data() + thread * scratch_size);
@@ -238,7 +242,7 @@ void SoftmaxAttentionBackward(const ConstView& q, const ConstView& k, const Cons
       for (int64_t i = 0; i < head.query_count; i += kBlock) tasks.push_back({&job.task, g, i});
     }
   }
-  ForTasks(static_cast<int64_t>(tasks.size()), threads, [&](int64_t t, int thread) {
+  team.Run(static_cast<int64_t>(tasks.size()), [&](int64_t t, int thread) {
     const Task& task = tasks[static_cast<size_t>(t)];
     float* own = scratch.data() + thread * scratch_size;
     if (task.head < 0) {

@@ -1,9 +1,10 @@
 #include "attention/sweep_jobs.h"
 
-#include <omp.h>
-
 #include <algorithm>
+#include <limits>
 #include <span>
+
+#include "base/parallel.h"
 
 namespace cosformer {
 namespace {
@@ -40,9 +41,6 @@ struct Unit {
             front().sweep.key_count * static_cast<int64_t>(front().keys.size()));
   }
 };
-
-// Below this many multiply-adds, some 5 us, a second thread comes too late.
-constexpr int64_t kSmallWork = 400'000;
 
 // The states of a unit stay in the second cache level.
 constexpr int64_t kUnitFloats = int64_t{80} << 10;
@@ -109,49 +107,45 @@ void RunUnit(const Unit& unit, float* own_states, float* scratch) {
 
 // One job over all threads: window by window, the chunks are absorbed side by side, each from zero;
 // their running sums make buffers[c] the state before chunk c; the chunks are read side by side.
-void RunSplit(const SweepJob& job, SweepAction action, int threads, float* state,
+void RunSplit(const SweepJob& job, SweepAction action, const Team& team, float* state,
               AlignedFloats& scratch, int64_t scratch_size, AlignedFloats& buffers) {
   const int64_t size = job.sweep.layout.Size();
   const int64_t begin = BeginOf(job, action);
   const int64_t end = EndOf(job, action);
-  const int64_t window = std::max<int64_t>(32, int64_t{8} * threads) * kChunk;
+  const int64_t window = std::max<int64_t>(32, int64_t{8} * team.size()) * kChunk;
   const bool absorbs = action != SweepAction::kRead;
   const bool reads = action != SweepAction::kAbsorb;
   if (absorbs) buffers.resize(static_cast<size_t>(window / kChunk * size));
-  const int64_t stripe = RoundUp((size + threads - 1) / threads, kMaxLanes);
+  const int64_t stripe = RoundUp((size + team.size() - 1) / team.size(), kMaxLanes);
 
-#pragma omp parallel num_threads(threads)
-  {
-    float* own = scratch.data() + omp_get_thread_num() * scratch_size;
-    for (int64_t p = begin; p < end; p += window) {
-      const int64_t chunks = (std::min(end - p, window) + kChunk - 1) / kChunk;
-      if (absorbs) {
-#pragma omp for schedule(static)
+  const auto own = [&](int thread) { return scratch.data() + thread * scratch_size; };
+  for (int64_t p = begin; p < end; p += window) {
+    const int64_t chunks = (std::min(end - p, window) + kChunk - 1) / kChunk;
+    if (absorbs) {
+      team.RunEvenly(chunks, [&](int64_t c, int thread) {
+        const int64_t first = p + c * kChunk;
+        float* buffer = buffers.data() + c * size;
+        std::fill_n(buffer, size, 0.0f);
+        const SweepRun run{&job.sweep, buffer, nullptr};
+        RunSweeps({&run, 1}, first, std::min(end, first + kChunk), SweepAction::kAbsorb,
+                  own(thread));
+      });
+      team.RunEvenly((size + stripe - 1) / stripe, [&](int64_t n, int) {
+        const int64_t i = n * stripe;
         for (int64_t c = 0; c < chunks; ++c) {
           const int64_t first = p + c * kChunk;
-          float* buffer = buffers.data() + c * size;
-          std::fill_n(buffer, size, 0.0f);
-          const SweepRun run{&job.sweep, buffer, nullptr};
-          RunSweeps({&run, 1}, first, std::min(end, first + kChunk), SweepAction::kAbsorb, own);
+          TakeIn(KeptAfter(job.sweep, first, std::min(end, first + kChunk)), state + i,
+                 buffers.data() + c * size + i, std::min(size - i, stripe));
         }
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < size; i += stripe) {
-          for (int64_t c = 0; c < chunks; ++c) {
-            const int64_t first = p + c * kChunk;
-            TakeIn(KeptAfter(job.sweep, first, std::min(end, first + kChunk)), state + i,
-                   buffers.data() + c * size + i, std::min(size - i, stripe));
-          }
-        }
-      }
-      if (reads) {
-#pragma omp for schedule(static)
-        for (int64_t c = 0; c < chunks; ++c) {
-          const int64_t first = p + c * kChunk;
-          float* before = absorbs ? buffers.data() + c * size : state;
-          const SweepRun run{&job.sweep, before, job.distant};
-          RunSweeps({&run, 1}, first, std::min(end, first + kChunk), SweepAction::kRead, own);
-        }
-      }
+      });
+    }
+    if (reads) {
+      team.RunEvenly(chunks, [&](int64_t c, int thread) {
+        const int64_t first = p + c * kChunk;
+        float* before = absorbs ? buffers.data() + c * size : state;
+        const SweepRun run{&job.sweep, before, job.distant};
+        RunSweeps({&run, 1}, first, std::min(end, first + kChunk), SweepAction::kRead, own(thread));
+      });
     }
   }
 }
@@ -233,11 +227,15 @@ void CutColumns(std::vector<SweepJob>& jobs, int threads) {
 
 }  // namespace
 
-void RunJobs(std::vector<SweepJob>& jobs, int threads) {
+void RunJobs(std::vector<SweepJob>& jobs, int most_threads) {
   if (jobs.empty()) return;
-  int64_t work = 0;
-  for (const SweepJob& job : jobs) work += Unit{{&job, 1}}.Cost() * job.sweep.layout.Matrix();
-  if (work < kSmallWork) threads = 1;
+  double flops = 0;
+  for (const SweepJob& job : jobs) {
+    flops += 2 * static_cast<double>(Unit{{&job, 1}}.Cost() * job.sweep.layout.Matrix());
+  }
+  // A job can be split into as many pieces as there are threads.
+  const Team team(most_threads, std::numeric_limits<int64_t>::max(), {.flops = flops});
+  const int threads = team.size();
   CutColumns(jobs, threads);
   int64_t scratch_size = 0;
   for (SweepJob& job : jobs) {
@@ -257,9 +255,8 @@ void RunJobs(std::vector<SweepJob>& jobs, int threads) {
   }
   const int64_t splits = static_cast<int64_t>(UnitsToSplit(units, threads));
   const int64_t count = static_cast<int64_t>(units.size());
-  const int team = splits > 0 ? threads : static_cast<int>(std::min<int64_t>(threads, count));
-  AlignedFloats scratch(static_cast<size_t>(team * scratch_size));
-  AlignedFloats states(static_cast<size_t>(team * state_size));
+  AlignedFloats scratch(static_cast<size_t>(threads * scratch_size));
+  AlignedFloats states(static_cast<size_t>(threads * state_size));
 
   AlignedFloats buffers;
   for (int64_t n = 0; n < splits; ++n) {
@@ -270,7 +267,7 @@ void RunJobs(std::vector<SweepJob>& jobs, int threads) {
         std::fill_n(state, job.sweep.layout.Size(), 0.0f);
       }
       const auto run = [&](SweepAction action) {
-        RunSplit(job, action, threads, state, scratch, scratch_size, buffers);
+        RunSplit(job, action, team, state, scratch, scratch_size, buffers);
       };
       if (ReadsLast(job)) {
         run(SweepAction::kAbsorb);
@@ -281,12 +278,10 @@ void RunJobs(std::vector<SweepJob>& jobs, int threads) {
     }
   }
 
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team) if (team > 1)
-  for (int64_t n = splits; n < count; ++n) {
-    const int thread = omp_get_thread_num();
-    RunUnit(units[static_cast<size_t>(n)], states.data() + thread * state_size,
+  team.Run(count - splits, [&](int64_t n, int thread) {
+    RunUnit(units[static_cast<size_t>(splits + n)], states.data() + thread * state_size,
             scratch.data() + thread * scratch_size);
-  }
+  });
 }
 
 }  // namespace cosformer

@@ -1,9 +1,11 @@
 // The command `cosformer`: the parts that need no libtorch, and the way to those that do.
+#include "base/process.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
 #include "cli/program.h"
 
 int main(int argc, char** argv) {
+  if (cosformer::BoundWaiting()) cosformer::Restart(argv);
   CLI::App app(
       "Transformers whose attention costs O(N): cosFormer, and what it is measured against.",
       "cosformer");

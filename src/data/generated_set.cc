@@ -1,7 +1,6 @@
 #include "data/generated_set.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,9 +8,9 @@
 #include <system_error>
 #include <unordered_set>
 
+#include "base/parallel.h"
 #include "cosformer/error.h"
 #include "kernels/hash.h"
-#include "kernels/parallel.h"
 #include "report/files.h"
 #include "report/units.h"
 
@@ -108,7 +107,7 @@ void WriteGeneratedSet(const GeneratedSet& set,
     writers.emplace_back((std::filesystem::path(set.directory) / part.file).string());
   }
 
-  Examples examples(make, set.threads > 0 ? set.threads : omp_get_max_threads(), total);
+  Examples examples(make, ThreadsOr(set.threads), total);
   int64_t done = 0;
   for (size_t part = 0; part < writers.size(); ++part) {
     writers[part].Write(set.header);

@@ -14,12 +14,12 @@
 #include <set>
 #include <thread>
 
+#include "base/parallel.h"
 #include "cosformer/error.h"
 #include "data/statistics.h"
 #include "data/tokenizer_training.h"
 #include "formats/json.h"
 #include "formats/option_reader.h"
-#include "kernels/parallel.h"
 #include "report/files.h"
 #include "report/units.h"
 

@@ -2,14 +2,13 @@
 
 #include "kernels/products.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <new>
 #include <vector>
 
+#include "base/parallel.h"
 #include "hwy/aligned_allocator.h"
 #include "kernels/product_parts.h"
 
@@ -73,12 +72,11 @@ struct Piece {
   size_t PartEnd(size_t n) const { return n * (part + 1) / parts; }
 };
 
-// Calls begin(own, team) and then, until none is left, body(piece) on each of `threads` threads.
-template <class Begin, class Body>
-void OnThreads(Pieces all, int threads, const Begin& begin, const Body& body) {
-  const auto team = static_cast<size_t>(threads);
+// Calls body(piece), until none is left, on each thread of the team.
+template <class Body>
+void OnThreads(Pieces all, const Team& threads, const Body& body) {
+  const auto team = static_cast<size_t>(threads.size());
   if (team == 1) {
-    begin(0, 1);
     for (size_t n = 0; n < all.columns; n += all.piece) {
       body(Piece{n, std::min(n + all.piece, all.columns), all.columns});
     }
@@ -90,12 +88,9 @@ void OnThreads(Pieces all, int threads, const Begin& begin, const Body& body) {
     shares[t].begin = units * t / team * all.unit;
     shares[t].end = std::min(units * (t + 1) / team * all.unit, all.columns);
   }
-#pragma omp parallel num_threads(threads)
-  {
-    const auto own = static_cast<size_t>(omp_get_thread_num());
-    begin(own, static_cast<size_t>(omp_get_num_threads()));
+  threads.Run(threads.size(), [&](int64_t own, int) {
     for (size_t t = 0; t < team; ++t) {
-      Share& share = shares[(own + t) % team];
+      Share& share = shares[(static_cast<size_t>(own) + t) % team];
       if (share.begin == share.end) continue;
       const size_t before_last = (share.end - share.begin - 1) / all.piece;
       while (true) {
@@ -110,53 +105,49 @@ void OnThreads(Pieces all, int threads, const Begin& begin, const Body& body) {
         body(piece);
       }
     }
-  }
+  });
 }
 
-void MultiplyWithIntegers(const Problem& p, int threads) {
+void MultiplyWithIntegers(const Problem& p, const Team& team) {
   thread_local Room<int16_t> q_room;
   thread_local Room<float> scale_room;
   int16_t* q = q_room.Of(PartsOf(p) * p.rows * kDepth);
   float* scales = scale_room.Of(PartsOf(p) * p.rows);
   const bool shared = p.rows >= kRowsForThreads;
-  if (!shared) RoundRows(p, 0, p.rows, q, scales);
+  if (shared) {
+    team.RunEvenly(static_cast<int64_t>(p.rows), [&](int64_t row, int) {
+      RoundRows(p, static_cast<size_t>(row), static_cast<size_t>(row) + 1, q, scales);
+    });
+  } else {
+    RoundRows(p, 0, p.rows, q, scales);
+  }
   // Parts of columns.
   constexpr size_t kUnit = 8;
-  OnThreads(
-      {static_cast<size_t>(p.weights.rows), IntegerPiece(p.rows), kUnit,
-       shared ? size_t{4} : size_t{1}},
-      threads,
-      [&](size_t own, size_t team) {
-        if (!shared) return;
-        RoundRows(p, p.rows * own / team, p.rows * (own + 1) / team, q, scales);
-        if (team == 1) return;  // a barrier would be that of whoever called
-#pragma omp barrier
-      },
-      [&](const Piece& piece) {
-        const size_t units = (piece.end - piece.begin + kUnit - 1) / kUnit;
-        const size_t begin = piece.begin + piece.PartBegin(units) * kUnit;
-        const size_t end = std::min(piece.begin + piece.PartEnd(units) * kUnit, piece.end);
-        MultiplyIntegers(p, {q, scales}, begin, end, piece.last);
-      });
+  OnThreads({static_cast<size_t>(p.weights.rows), IntegerPiece(p.rows), kUnit,
+             shared ? size_t{4} : size_t{1}},
+            team, [&](const Piece& piece) {
+              const size_t units = (piece.end - piece.begin + kUnit - 1) / kUnit;
+              const size_t begin = piece.begin + piece.PartBegin(units) * kUnit;
+              const size_t end = std::min(piece.begin + piece.PartEnd(units) * kUnit, piece.end);
+              MultiplyIntegers(p, {q, scales}, begin, end, piece.last);
+            });
 }
 
-void MultiplyWithFloats(const Problem& p, int threads) {
+void MultiplyWithFloats(const Problem& p, const Team& team) {
   const auto columns = static_cast<size_t>(p.weights.rows);
   // Of several panels that a tile can have; of one where others would have to wait.
   constexpr size_t kTile = 64, kPanel = kWeightPanel;
-  const size_t unit = columns >= kTile * static_cast<size_t>(threads) ? kTile : kPanel;
+  const size_t unit = columns >= kTile * static_cast<size_t>(team.size()) ? kTile : kPanel;
   // Parts of rows, of a few tiles each.
   const size_t parts = std::clamp<size_t>(p.rows / 16, 1, 8);
-  OnThreads(
-      {columns, FloatPiece(p.rows), unit, parts}, threads, [](size_t, size_t) {},
-      [&](const Piece& piece) {
-        Problem part = p;
-        const size_t begin = piece.PartBegin(p.rows);
-        part.rows = piece.PartEnd(p.rows) - begin;
-        part.x += begin * p.x_stride;
-        part.y += begin * p.y_stride;
-        MultiplyFloats(part, piece.begin, piece.end, piece.last);
-      });
+  OnThreads({columns, FloatPiece(p.rows), unit, parts}, team, [&](const Piece& piece) {
+    Problem part = p;
+    const size_t begin = piece.PartBegin(p.rows);
+    part.rows = piece.PartEnd(p.rows) - begin;
+    part.x += begin * p.x_stride;
+    part.y += begin * p.y_stride;
+    MultiplyFloats(part, piece.begin, piece.end, piece.last);
+  });
 }
 
 }  // namespace
@@ -167,15 +158,14 @@ void Multiply(const float* x, int64_t x_stride, int64_t rows, const Weights& wei
   Problem p = {x, static_cast<size_t>(x_stride), static_cast<size_t>(rows), weights, bias,
                y, static_cast<size_t>(y_stride)};
   if (rows == 0) return;
-  if (threads <= 0) threads = omp_get_max_threads();
-  // A second thread is worth its start from some ten microseconds of work on.
-  const auto work = static_cast<double>(weights.rows) * static_cast<double>(weights.columns) *
-                    static_cast<double>(rows);
-  threads = static_cast<int>(std::clamp(work / 100000, 1.0, static_cast<double>(threads)));
+  const Team team(threads, (weights.rows + kWeightPanel - 1) / kWeightPanel,
+                  {.flops = 2.0 * static_cast<double>(weights.rows) *
+                            static_cast<double>(weights.columns) * static_cast<double>(rows),
+                   .bytes = static_cast<double>(weights.bytes())});
   const bool integers = WeightGroup(weights.type) > 1;
   for (size_t left = p.rows; left > 0; left -= p.rows) {
     p.rows = std::min(left, kRowsAtOnce);
-    integers ? MultiplyWithIntegers(p, threads) : MultiplyWithFloats(p, threads);
+    integers ? MultiplyWithIntegers(p, team) : MultiplyWithFloats(p, team);
     p.x += p.rows * p.x_stride;
     p.y += p.rows * p.y_stride;
   }

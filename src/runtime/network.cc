@@ -1,22 +1,17 @@
 #include "runtime/network.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 
-#include "kernels/parallel.h"
+#include "base/parallel.h"
 #include "kernels/products.h"
 #include "runtime/attend.h"
 
 namespace cosformer::runtime {
 namespace {
-
-// Rows from which a pass over them is shared among threads; the work of fewer is over sooner than
-// a thread has started.
-constexpr int64_t kRowsForThreads = 32;
 
 const float* OrNull(const Vector& vector) { return vector.empty() ? nullptr : vector.data(); }
 
@@ -40,7 +35,7 @@ void Normalise(const ModelConfig& config, const NormParameters& norm, const floa
   NormOptions options;
   options.kind = config.norm;
   options.epsilon = static_cast<float>(config.norm_epsilon);
-  NormForward(args, rows, config.width, options, rows >= kRowsForThreads ? threads : 1);
+  NormForward(args, rows, config.width, options, threads);
 }
 
 }  // namespace
@@ -104,9 +99,7 @@ void Network::CheckSupported(const ModelConfig& config) {
 }
 
 Network::Network(ModelConfig config, Parameters parameters, bool endless, int threads)
-    : config_(std::move(config)),
-      parameters_(std::move(parameters)),
-      threads_(threads > 0 ? threads : omp_get_max_threads()) {
+    : config_(std::move(config)), parameters_(std::move(parameters)), threads_(ThreadsOr(threads)) {
   constexpr int kMostThreads = 1024;  // beyond what any machine has, OpenMP ends the program
   if (threads < 0 || threads > kMostThreads) {
     throw Error(
@@ -204,7 +197,8 @@ void Network::Embed(std::span<const int32_t> tokens, int64_t position, float* ro
   const bool scaled = config_.positions.kind == PositionKind::kSinusoidal;
   const auto scale = static_cast<float>(std::sqrt(static_cast<double>(config_.width)));
   const auto count = static_cast<int64_t>(tokens.size());
-  ParallelFor(count, count >= kRowsForThreads ? threads_ : 1, [&](int64_t t) {
+  const double bytes = 8.0 * static_cast<double>(count * config_.width);
+  Team(threads_, count, {.bytes = bytes}).RunEvenly(count, [&](int64_t t, int) {
     float* row = rows + t * config_.width;
     ReadWeights(parameters_.tokens, tokens[static_cast<size_t>(t)], row);
     for (int64_t c = 0; scaled && c < config_.width; ++c) row[c] *= scale;
@@ -219,7 +213,6 @@ template <class Attend>
 void Network::RunLayers(Work& work, int64_t rows, const Attend& attend) const {
   const bool pre_norm = config_.norm_place == NormPlace::kPre;
   const int64_t width = config_.width;
-  const int shared = rows >= kRowsForThreads ? threads_ : 1;
   const float* branch = nullptr;  // what x still lacks
   // The sublayer's input; x then lacks nothing but what the sublayer makes of it.
   const int64_t stride = pre_norm ? work.y_stride : width;
@@ -264,7 +257,7 @@ void Network::RunLayers(Work& work, int64_t rows, const Attend& attend) const {
              threads_);
     float* hidden = work.hidden.empty() ? work.pre.data() : work.hidden.data();
     ActivateForward(config_.activation, work.pre.data(), OrNull(layer.hidden_bias), rows,
-                    config_.hidden, hidden, shared, {work.pre_stride, work.hidden_stride});
+                    config_.hidden, hidden, threads_, {work.pre_stride, work.hidden_stride});
     Multiply(hidden, work.hidden_stride, rows, layer.back, OrNull(layer.back_bias),
              work.branch.data(), width, threads_);
     after(layer.feed_forward_norm);
@@ -288,7 +281,8 @@ void Network::RunPass(std::span<const Turn> turns, int64_t rows, Work& work, flo
     begin += length;
   }
   const auto count = static_cast<int64_t>(turns.size());
-  ParallelFor(count, count >= kRowsForThreads ? threads_ : 1, [&](int64_t i) {
+  const double embedded = 8.0 * static_cast<double>(rows * config_.width);
+  Team(threads_, count, {.bytes = embedded}).RunEvenly(count, [&](int64_t i, int) {
     const auto s = static_cast<size_t>(i);
     Embed(turns[s].tokens, turns[s].state->position, work.x.data() + begins[s] * config_.width);
   });
@@ -304,11 +298,16 @@ void Network::RunPass(std::span<const Turn> turns, int64_t rows, Work& work, flo
            work.o.data() + begins[s] * work.o_stride, work.o_stride},
           threads);
     };
-    if (count == 1 || threads_ == 1) {
-      for (int64_t i = 0; i < count; ++i) attend(i, threads_);
+    if (count == 1) {
+      attend(0, threads_);
       return true;
     }
-    ParallelFor(count, threads_, [&](int64_t i) { attend(i, 1); });
+    // A state of two matrices is read and written for a text, and worked on for a row.
+    const double state = 2.0 * static_cast<double>(config_.kv_heads * config_.head_dim) *
+                         static_cast<double>(config_.head_dim);
+    const cosformer::Work cost = {.flops = 4 * state * static_cast<double>(rows),
+                                  .bytes = 8 * state * static_cast<double>(count)};
+    Team(threads_, count, cost).Run(count, [&](int64_t i, int) { attend(i, 1); });
     return true;
   });
   for (size_t s = 0; s < turns.size(); ++s) {

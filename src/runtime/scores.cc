@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "kernels/parallel.h"
+#include "base/parallel.h"
 #include "runtime/log_softmax.h"
 #include "runtime/network.h"
 
@@ -15,6 +15,12 @@ namespace {
 
 // 16 MiB of logits: enough rows for the products, little beside the weights.
 constexpr int64_t kLogits = int64_t{1} << 22;
+
+// For rows of logits; an exponential takes as long as some 10 flops.
+Team TeamOver(int64_t rows, const Model& model) {
+  return Team(model.network().threads(), rows,
+              {.flops = 20.0 * static_cast<double>(rows * model.vocabulary())});
+}
 
 TokenScore ScoreOf(std::span<const float> logits, int32_t token, int64_t likeliest) {
   const double log_sum = LogSum(logits);
@@ -132,7 +138,7 @@ std::vector<TokenScore> ScoreTokens(const Model& model, std::span<const int32_t>
   std::vector<TokenScore> scores(tokens.size() - 1);
   WindowedLogits logits(model, tokens, windows);
   while (logits.Next()) {
-    ParallelFor(logits.rows(), model.network().threads(), [&](int64_t row) {
+    TeamOver(logits.rows(), model).RunEvenly(logits.rows(), [&](int64_t row, int) {
       const auto place = static_cast<size_t>(logits.place() + row);
       scores[place - 1] =
           ScoreOf(Row(logits.logits(), row, model.vocabulary()), tokens[place], likeliest);
@@ -156,7 +162,7 @@ Comparison Compare(const Model& first, const Model& second, std::span<const int3
   std::vector<RowComparison> compared;
   while (ours.Next() && theirs.Next()) {
     compared.resize(static_cast<size_t>(ours.rows()));
-    ParallelFor(ours.rows(), first.network().threads(), [&](int64_t row) {
+    TeamOver(ours.rows(), first).RunEvenly(ours.rows(), [&](int64_t row, int) {
       compared[static_cast<size_t>(row)] =
           CompareRow(Row(ours.logits(), row, first.vocabulary()),
                      Row(theirs.logits(), row, second.vocabulary()),

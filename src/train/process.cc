@@ -4,12 +4,13 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+
+#include "base/process.h"
 
 namespace cosformer {
 namespace {
@@ -56,8 +57,8 @@ void PrepareProcess(char** argv) {
          "glibc.malloc.top_pad=67108864:glibc.malloc.hugetlb=1",
          0);
   if (const char* core = BetterCore()) setenv("OPENBLAS_CORETYPE", core, 0);
-  execv("/proc/self/exe", argv);
-  // Without /proc the work is done all the same, at whatever speed there is.
+  BoundWaiting();
+  Restart(argv);
 }
 
 int SetThreads(int threads) {

@@ -1,8 +1,15 @@
 #include "problem.h"
 
 #include <cmath>
+#include <cstdlib>
 
 namespace cosformer::testing {
+namespace {
+
+// As many threads as a case asks for: set before the first team reads it.
+[[maybe_unused]] const int always_teams = setenv("COSFORMER_TEAMS", "always", 1);
+
+}  // namespace
 
 Compared ExpectClose(const char* name, const Tensor& actual, const std::vector<double>& exact,
                      const std::vector<double>& magnitude, double growth) {
