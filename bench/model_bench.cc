@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <functional>
 
 #include "bench/memory.h"
 #include "kernels/activate.h"
 #include "model/model.h"
+#include "report/out_of_memory.h"
 #include "report/statistics.h"
 #include "train/adamw.h"
 #include "train/process.h"
@@ -146,16 +148,16 @@ class Runner {
         progress_.Next(fmt::format("{} at length {}", name, length));
         try {
           Measure(name, length);
+        } catch (const report::OutOfMemory& error) {
+          no_room_ = std::current_exception();
+          bench_.skipped.push_back({name, pass_, length, error.what()});
         } catch (const std::bad_alloc&) {
-          bench_.skipped.push_back({name, pass_, length, "out of memory"});
-        } catch (const c10::Error& error) {
-          // libtorch's allocator throws its own error.
-          const std::string what = error.what_without_backtrace();
-          if (what.find("memory") == std::string::npos) throw;
+          no_room_ = std::current_exception();
           bench_.skipped.push_back({name, pass_, length, "out of memory"});
         }
       }
     }
+    if (bench_.rows.empty()) std::rethrow_exception(no_room_);
     bench_.sgemm_gflops = Median(sgemm_);
     for (size_t i = 0; i < bench_.rows.size(); ++i) {
       bench_.rows[i].sgemm_share =
@@ -166,6 +168,7 @@ class Runner {
 
  private:
   void Measure(const std::string& name, int64_t length) {
+    pass_ = config_.passes.front();
     torch::manual_seed(1);
     const ModelConfig config = ModelOf(config_, name, length);
     const int64_t batch = std::max<int64_t>(1, config_.tokens / length);
@@ -231,6 +234,7 @@ class Runner {
   ModelBench bench_;
   std::vector<double> sgemm_;
   std::string pass_;              // that is being measured
+  std::exception_ptr no_room_;    // of the last measurement that was skipped
   std::vector<double> products_;  // of each row, operations a step
 };
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cosformer/error.h"
+#include "report/out_of_memory.h"
 
 namespace cosformer::cli {
 namespace {
@@ -101,10 +102,13 @@ int RunProgram(CLI::App& app, std::vector<std::string> words) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return Parse(app, std::move(words));
+  } catch (const report::OutOfMemory& error) {
+    return Fail(report::kOutOfMemoryExit, error.what());
   } catch (const Error& error) {
     return Fail(1, error.what());
   } catch (const std::bad_alloc&) {
-    return Fail(1, "out of memory: take a shorter length or a smaller batch");
+    return Fail(report::kOutOfMemoryExit,
+                "out of memory: take shorter texts, smaller batches or a smaller model");
   } catch (const std::exception& error) {
     // libtorch's go on with a backtrace.
     const std::string what = error.what();

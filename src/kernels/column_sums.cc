@@ -3,6 +3,7 @@
 #include "kernels/column_sums.h"
 
 #include <algorithm>
+#include <new>
 
 namespace cosformer {
 namespace {
@@ -22,6 +23,7 @@ ColumnSums::ColumnSums(int64_t rows, int64_t columns)
       step_(BlocksOf(columns, kLine) * kLine),
       partial_(
           hwy::AllocateAligned<float>(static_cast<size_t>(std::max<int64_t>(1, blocks_ * step_)))) {
+  if (!partial_) throw std::bad_alloc();
 }
 
 float* ColumnSums::Begin(int64_t row) const {

@@ -17,6 +17,7 @@
 
 #include "cosformer/error.h"
 #include "report/files.h"
+#include "report/out_of_memory.h"
 #include "report/units.h"
 #include "reproduce/budget.h"
 #include "reproduce/live_table.h"
@@ -63,7 +64,8 @@ bool OutOfTime(const Result& result) {
   return result.state == State::kFailed && result.values.value("failed_by", "") == "time";
 }
 
-// How often out-of-memory is told: by this program, by libtorch, by OpenBLAS and by the C library.
+// How out-of-memory is told by who does not end with the code for it: OpenBLAS, the C library,
+// earlier versions of this program.
 bool SpeaksOfMemory(const std::string& text) {
   for (const char* words : {"out of memory", "not enough memory", "emory allocation",
                             "annot allocate memory", "std::bad_alloc"}) {
@@ -252,7 +254,7 @@ class CellRun {
     } else if (ending.out_of_memory) {
       Fail("memory", fmt::format("out of memory: more than {}",
                                  report::FormatBytes(static_cast<double>(MemoryLimit()))));
-    } else if (SpeaksOfMemory(said)) {
+    } else if (ending.code == report::kOutOfMemoryExit || SpeaksOfMemory(said)) {
       Fail("memory", "out of memory");
     } else if (ending.signal == SIGKILL) {
       Fail("memory", "killed by the system: out of memory, most likely");

@@ -1,9 +1,12 @@
 #include "train/process.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <torch/version.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,6 +14,7 @@
 #include <string_view>
 
 #include "base/process.h"
+#include "report/out_of_memory.h"
 
 namespace cosformer {
 namespace {
@@ -46,9 +50,36 @@ const char* BetterCore() {
   return nullptr;
 }
 
+// libtorch's own allocator, but for what it throws.
+class Allocator final : public c10::Allocator {
+ public:
+#if TORCH_VERSION_MAJOR == 1
+  c10::DataPtr allocate(size_t bytes) const override { return Allocate(bytes); }
+#else
+  c10::DataPtr allocate(size_t bytes) override { return Allocate(bytes); }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+#endif
+  c10::DeleterFnPtr raw_deleter() const override { return own_->raw_deleter(); }
+
+ private:
+  c10::DataPtr Allocate(size_t bytes) const {
+    try {
+      return own_->allocate(bytes);
+    } catch (const c10::Error&) {
+      throw report::OutOfMemory(bytes);
+    }
+  }
+
+  c10::Allocator* own_ = c10::GetDefaultCPUAllocator();
+};
+
 }  // namespace
 
 void PrepareProcess(char** argv) {
+  static Allocator allocator;  // libtorch keeps a pointer to it
+  c10::SetCPUAllocator(&allocator);
   if (std::getenv(kPrepared) != nullptr) return;
   setenv(kPrepared, "1", 1);
   // Up to 2^40 bytes stay with the process; huge pages by madvise.

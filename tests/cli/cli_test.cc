@@ -200,6 +200,23 @@ TEST_F(CliTest, WholeModelsAreTimedByTheSameCommand) {
   }
 }
 
+TEST_F(CliTest, WhatFindsNoRoomIsASentenceWithTheBytesAndACode) {
+  const std::string long_text =
+      " && ulimit -v 4000000 && '" COSFORMER_COMMAND
+      "' bench model --attention cosformer --width 256 --passes forward --threads 1 --lengths ";
+  const Outcome none = Run("--version" + long_text + "100000000");
+  EXPECT_EQ(none.code, 3);
+  EXPECT_TRUE(Contains(none.err, "out of memory: there is no room for another 95.4 GiB"));
+  const Outcome some =
+      Run("--version" + long_text + "8,100000000 --tokens 8 --seconds 0.001 --json r.json");
+  EXPECT_EQ(some.code, 0) << some.err;
+  const auto json = nlohmann::json::parse(ReadFile(folder_ / "r.json"));
+  ASSERT_EQ(json["rows"].size(), 1u);
+  ASSERT_EQ(json["skipped"].size(), 1u);
+  EXPECT_TRUE(
+      Contains(json["skipped"][0]["reason"].get<std::string>(), "no room for another 95.4 GiB"));
+}
+
 TEST_F(CliTest, WhatBenchModelCannotDoIsOneSentence) {
   ExpectRefusal(std::string(kTinyModel) + "--attention bigbird",
                 "does not do causal attention; these do: softmax");

@@ -31,15 +31,16 @@ TEST_F(RunnerTest, WhateverBecomesOfACellIsAResultAndTheNextOneRuns) {
       StubCell("unexpected", {"fail", "unexpected error: odd"}),
       StubCell("memory", {"fail", "out of memory: take less"}),
       StubCell("torch", {"fail", "unexpected error: not enough memory: you"}),
+      StubCell("code", {"fail", "there is no room", "3"}),
       StubCell("crash", {"crash"}),
       StubCell("swallows", {"swallow", "400"}),
       StubCell("silent", {"write", "{cell}/elsewhere", ""}, "v.json"),
       ValueCell("last", 4)};
-  cells[6].memory = int64_t{100} << 20;
+  cells[7].memory = int64_t{100} << 20;
   const RunSummary summary = Run(cells, Options());
   EXPECT_EQ(summary.done, 2);
   EXPECT_EQ(summary.refused, 1);
-  EXPECT_EQ(summary.failed, 6);
+  EXPECT_EQ(summary.failed, 7);
   EXPECT_EQ(summary.signal, 0);
   const Results results = ResultsOf(Options());
   const auto reason = [&](const char* id) { return results.Latest(id)->reason; };
@@ -50,10 +51,11 @@ TEST_F(RunnerTest, WhateverBecomesOfACellIsAResultAndTheNextOneRuns) {
   EXPECT_EQ(reason("unexpected"), "unexpected error: odd");
   EXPECT_EQ(reason("memory"), "out of memory");
   EXPECT_EQ(reason("torch"), "out of memory");
+  EXPECT_EQ(reason("code"), "out of memory");
   EXPECT_TRUE(Contains(reason("crash"), "signal 11"));
   EXPECT_EQ(reason("swallows"), "out of memory: more than 100 MiB");
   EXPECT_TRUE(Contains(reason("silent"), "left no results"));
-  for (const char* id : {"unexpected", "memory", "torch", "crash", "swallows", "silent"}) {
+  for (const char* id : {"unexpected", "memory", "torch", "code", "crash", "swallows", "silent"}) {
     EXPECT_EQ(results.Latest(id)->state, State::kFailed) << id;
   }
 }
