@@ -7,6 +7,7 @@
 
 #include <omp.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -43,7 +44,7 @@ class Team {
   int size() const { return size_; }
 
   // Calls body(piece, thread) for pieces 0 to n - 1, each on whichever thread is free. Throws what
-  // a body threw, one of them if several did.
+  // a body threw, one of them if several did; once one has, no more are begun.
   template <class Body>
   void Run(int64_t n, const Body& body) const {
     // Never a parallel region of one thread: OpenMP would take regions inside of it for nested
@@ -53,11 +54,14 @@ class Team {
       return;
     }
     std::exception_ptr failure;
+    std::atomic<bool> failed = false;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(size_)
     for (int64_t i = 0; i < n; ++i) {
+      if (failed.load(std::memory_order_relaxed)) continue;
       try {
         body(i, omp_get_thread_num());
       } catch (...) {
+        failed = true;
 #pragma omp critical(cosformer_team_run)
         failure = std::current_exception();
       }

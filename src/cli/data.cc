@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
@@ -91,6 +92,10 @@ std::string Samples(const data::TaskDescription& task, const TaskData& data, con
 }
 
 void Show(const ShowArguments& arguments) {
+  for (const auto& [option, value] :
+       {std::pair("--length", arguments.length), std::pair("--samples", arguments.samples)}) {
+    if (value < 0) throw Error(fmt::format("{} is {}; it must be at least 0", option, value));
+  }
   CheckJsonOutput(arguments.json);
   const data::TaskDescription& task = data::FindTask(arguments.data.task).description();
   const TaskData data = PrepareData(arguments.data);
@@ -208,7 +213,8 @@ struct MakeArguments {
 };
 
 template <class Generate>
-void RunGeneration(const MakeArguments& arguments, const Generate& generate) {
+void RunGeneration(const MakeArguments& arguments, int threads, const Generate& generate) {
+  CheckThreads(threads);
   const std::string& out = arguments.out;
   std::error_code error;
   if (!arguments.force && std::filesystem::is_directory(out, error) &&
@@ -218,6 +224,7 @@ void RunGeneration(const MakeArguments& arguments, const Generate& generate) {
         out));
   }
   report::Meter meter;
+  meter.Show(0, "the first examples");
   generate([&](int64_t done, int64_t total) {
     meter.Show(static_cast<double>(done) / static_cast<double>(total),
                fmt::format("{} of {} examples", report::FormatInteger(done),
@@ -238,7 +245,8 @@ CLI::App* AddGenerator(CLI::App& parent, const char* name, const char* summary,
   app->add_option("--train", options.train, "Training examples");
   app->add_option("--valid", options.valid, "Validation examples");
   app->add_option("--test", options.test, "Test examples");
-  app->add_option("--seed", options.seed, "The same seed gives the same files");
+  app->add_option("--seed", options.seed, "The same seed gives the same files")
+      ->check(WholeNumber<uint64_t>());
   app->add_option("--threads", options.threads, "Threads; 0: all cores");
   return app;
 }
@@ -254,7 +262,7 @@ void AddGenerateSet(CLI::App& parent) {
                       "Examples are longer than this, in tokens");
   listops->add_option("--most-length", arguments->listops.most_length, "And shorter than this");
   listops->callback([arguments] {
-    RunGeneration(*arguments, [&](const auto& progress) {
+    RunGeneration(*arguments, arguments->listops.threads, [&](const auto& progress) {
       data::GenerateListOps(arguments->out, arguments->listops, progress);
     });
   });
@@ -264,7 +272,7 @@ void AddGenerateSet(CLI::App& parent) {
   pathfinder->add_option("--contour-length", arguments->pathfinder.contour_length,
                          "Paddles of a path: 14 is the hard set, 9 the intermediate, 6 the easy");
   pathfinder->callback([arguments] {
-    RunGeneration(*arguments, [&](const auto& progress) {
+    RunGeneration(*arguments, arguments->pathfinder.threads, [&](const auto& progress) {
       data::GeneratePathfinder(arguments->out, arguments->pathfinder, progress);
     });
   });

@@ -6,12 +6,13 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <limits>
 #include <string>
+#include <system_error>
+#include <type_traits>
 
 namespace cosformer::cli {
 
-// CLI11 alone takes -1 and 10^30 for unsigned numbers.
+// CLI11 alone takes -1 for unsigned numbers, and 10^30 for all.
 template <class T>
 CLI::Validator WholeNumber() {
   return CLI::Validator(
@@ -20,9 +21,10 @@ CLI::Validator WholeNumber() {
         const char* end = text.data() + text.size();
         const auto [stop, error] = std::from_chars(text.data(), end, number);
         if (error == std::errc() && stop == end) return std::string();
-        using Limits = std::numeric_limits<T>;
-        return fmt::format("\"{}\" is no whole number from {} to {}", text, Limits::min(),
-                           Limits::max());
+        return fmt::format("\"{}\" is no whole number{}", text,
+                           error == std::errc::result_out_of_range ? " of up to 18 digits"
+                           : std::is_signed_v<T>                   ? ""
+                                                                   : " from 0 up");
       },
       "");
 }

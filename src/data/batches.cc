@@ -221,7 +221,7 @@ Batch Batches::MakeWindows(const Plan& plan, int64_t index) const {
   batch.targets.assign(input.tokens.size(), -1);
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t window = plan.items[static_cast<size_t>(begin + row)];
-    const int64_t place = plan.shift + window * Stride();
+    const int64_t place = WindowBegin(plan, window);
     int64_t* tokens = input.tokens.data() + row * input.length;
     set_.Copy(place, input.length, tokens);
     if (options_.objective != Objective::kCausal) continue;

@@ -67,6 +67,10 @@ class Batches {
   };
   Plan PlanOf(int64_t epoch) const;
   Batch Make(const Plan& plan, int64_t index) const;
+  // Causal and masked: where a window, one of a plan's items, begins in the text.
+  int64_t WindowBegin(const Plan& plan, int64_t window) const {
+    return plan.shift + window * Stride();
+  }
 
   // Texts that are cut to fit.
   int64_t CountCut() const;

@@ -21,6 +21,8 @@ namespace {
 constexpr int64_t kBlock = 1024;
 // At the end of a set, some more than it needs: not one by one where many are repeated.
 constexpr int64_t kLeastBlock = 64;
+// More than any disk has room for.
+constexpr int64_t kMostExamples = 1'000'000'000'000;
 // This many repeated examples in a row mean that hardly a new one is left.
 constexpr int64_t kMostRepeats = 10'000;
 
@@ -91,9 +93,9 @@ void WriteGeneratedSet(const GeneratedSet& set,
                        const GenerationProgress& progress) {
   int64_t total = 0;
   for (const auto& [file, examples] : set.parts) {
-    if (examples < 1) {
-      throw Error(
-          fmt::format("cannot generate {} examples for \"{}\": give at least 1", examples, file));
+    if (examples < 1 || examples > kMostExamples) {
+      throw Error(fmt::format("cannot generate {} examples for \"{}\": give 1 to {}", examples,
+                              file, report::FormatInteger(kMostExamples)));
     }
     total += examples;
   }

@@ -43,8 +43,8 @@ void CheckListOpsOptions(const ListOpsOptions& options);
 // may be a part of it, since drawing ends once it is sure to be too long.
 bool DrawListOps(const ListOpsOptions& options, Random& random, ListOpsTree& tree);
 
-// Example number `index` of the seed. Throws Error when a million trees have had no length within
-// the bounds.
+// Example number `index` of the seed. Throws Error when 100,000 trees have had no length within the
+// bounds.
 ListOpsTree MakeListOps(const ListOpsOptions& options, int64_t index);
 
 // Tokens: a digit is one, an operator two, "[MAX" and "]".

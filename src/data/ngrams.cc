@@ -198,13 +198,13 @@ double NGramModel::LogProbability(std::span<const int32_t> before, int32_t token
   return std::log(Probability(Append(key, token)));
 }
 
-double NGramModel::NegativeLogLikelihood(std::span<const int32_t> text) const {
+double NGramModel::NegativeLogLikelihood(std::span<const int32_t> text, size_t known) const {
   CheckTokens(text);
   double sum = 0;
   uint64_t key = Beginning();
-  for (const int32_t token : text) {
-    key = Append(key, token);
-    sum -= std::log(Probability(key));
+  for (size_t i = 0; i < text.size(); ++i) {
+    key = Append(key, text[i]);
+    if (i >= known) sum -= std::log(Probability(key));
   }
   return sum;
 }

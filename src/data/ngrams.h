@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -25,8 +26,9 @@ class NGramModel {
   // Of `token` after the last of `before`, in nats; a text begins where there are too few of them.
   // Finite for every token, and the probabilities of all tokens sum to 1.
   double LogProbability(std::span<const int32_t> before, int32_t token) const;
-  // Of a whole text from its beginning, each token given those before it. In nats.
-  double NegativeLogLikelihood(std::span<const int32_t> text) const;
+  // Of a whole text from its beginning, each token given those before it. In nats. The first
+  // `known` tokens are what stands before the others, and not among them.
+  double NegativeLogLikelihood(std::span<const int32_t> text, size_t known = 0) const;
 
  private:
   // Tokens by what precedes them, with their counts, of which a part goes to tokens never seen.

@@ -31,14 +31,15 @@ const std::vector<std::unique_ptr<Task>>& Tasks() {
   return tasks;
 }
 
-const Task& FindTask(std::string_view name) {
+const Task& FindTask(std::string_view name, const std::string& where) {
   std::vector<std::string> names;
   for (const auto& task : Tasks()) {
     if (task->description().name == name) return *task;
     names.push_back(task->description().name);
   }
   const std::string nearest = Nearest(name, names);
-  throw Error(fmt::format("there is no task \"{}\"{}; there are {}", name,
+  throw Error(fmt::format("{}there is no task \"{}\"{}; there are {}",
+                          where.empty() ? "" : fmt::format("\"{}\": ", where), name,
                           nearest.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", nearest),
                           fmt::join(names, ", ")));
 }

@@ -83,7 +83,7 @@ class Task {
 
 // Every task, in the order of the documentation.
 const std::vector<std::unique_ptr<Task>>& Tasks();
-// Throws Error that names the tasks there are.
-const Task& FindTask(std::string_view name);
+// Throws Error that names the tasks there are, and `where` the name stands, a file, if it does.
+const Task& FindTask(std::string_view name, const std::string& where = "");
 
 }  // namespace cosformer::data

@@ -38,7 +38,7 @@ void CheckUtf8(std::string_view text, std::string_view file, TextPosition positi
   position.Pass(text.substr(0, bad));
   throw Error(fmt::format(
       "\"{}\", line {}, column {} (offset {}): byte 0x{:02X} is not UTF-8; convert the file, as by "
-      "iconv -f LATIN1 -t UTF-8, or read it as bytes with --tokenizer bytes",
+      "iconv -f LATIN1 -t UTF-8, or train a model with --tokenizer bytes",
       file, position.line, position.column, position.offset, Byte(text, bad)));
 }
 

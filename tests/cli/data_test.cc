@@ -218,6 +218,16 @@ TEST_F(DataCommandTest, WhatCannotBeShownIsASentence) {
   ExpectRefusal("data show --data latin.txt --tokenizer nowhere", "--tokenizer \"nowhere\"");
   ExpectRefusal("data show --data latin.txt --json no/such/folder.json", "no/such/folder.json");
   ExpectRefusal("data generate listops --out lists --train 0", "0 examples");
+  ExpectRefusal("data generate listops --out lists --train 9223372036854775807",
+                "9223372036854775807 examples");
+  ExpectRefusal("data generate listops --out lists --seed -1", "\"-1\" is no whole number");
+  ExpectRefusal("data generate listops --out lists --threads 100000", "--threads is 100000");
+  ExpectRefusal("data generate pathfinder --out lists --contour-length 2", "2 paddles");
+  ExpectRefusal(
+      "data generate listops --out lists --least-length 100000000 --most-length 1000000000",
+      "of 100,000 trees none had a length above 100000000 and below 1000000000");
+  ExpectRefusal("data show --data set.tsv --length -5", "--length is -5; it must be at least 0");
+  ExpectRefusal("data show --data set.tsv --samples -5", "--samples is -5; it must be at least 0");
   ExpectRefusal("data generate cubes --out x", "\"cubes\" is not known here");
   EXPECT_FALSE(fs::exists(folder_ / "lists"));
 }

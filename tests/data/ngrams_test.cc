@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -150,6 +151,10 @@ TEST(NGrams, ATextsLikelihoodIsThatOfItsTokens) {
       sum -= model.LogProbability(std::span(text).first(i), text[i]);
     }
     EXPECT_NEAR(model.NegativeLogLikelihood(text), sum, 1e-10);
+    // A part of it, with all that is looked at before.
+    const std::span<const int32_t> all = text;
+    const double head = model.NegativeLogLikelihood(all.first(4));
+    EXPECT_NEAR(model.NegativeLogLikelihood(all.subspan(2), 2), sum - head, 1e-10);
     EXPECT_EQ(model.NegativeLogLikelihood({}), 0);
   }
 }

@@ -66,7 +66,7 @@ TEST_F(TableTest, BadTablesAreNamedWithTheirLine) {
       {"x\ty\n", Table::Header::kYes, " has no rows, only a header"},
       {"x\ty\na\tcaf\xE9\n", Table::Header::kYes,
        ", line 2, column 6 (offset 9): byte 0xE9 is not UTF-8; convert the file, as by iconv -f "
-       "LATIN1 -t UTF-8, or read it as bytes with --tokenizer bytes"},
+       "LATIN1 -t UTF-8, or train a model with --tokenizer bytes"},
   };
   for (const auto& bad : cases) {
     EXPECT_EQ(Sentence(bad.contents, bad.header), file + bad.sentence) << bad.contents;

@@ -138,7 +138,7 @@ TEST_F(TextFilesTest, BytesThatAreNotUtf8AreNamedWithTheirPlace) {
             }),
             "\"" + b +
                 "\", line 2, column 20001 (offset 20008): byte 0xFF is not UTF-8; convert the "
-                "file, as by iconv -f LATIN1 -t UTF-8, or read it as bytes with --tokenizer bytes");
+                "file, as by iconv -f LATIN1 -t UTF-8, or train a model with --tokenizer bytes");
   const std::string cut = Write("c.txt", "caf\xC3");
   EXPECT_TRUE(testing::Contains(MessageOf([&] { Stretches({cut}); }),
                                 "line 1, column 4 (offset 3): byte 0xC3 is not UTF-8"));

@@ -103,7 +103,7 @@ TEST(Utf8, TheErrorNamesThePlaceAndWhatToDo) {
                         {.line = 10, .column = 5, .offset = 100});
             }),
             "\"a.txt\", line 12, column 4 (offset 111): byte 0xE9 is not UTF-8; convert the file, "
-            "as by iconv -f LATIN1 -t UTF-8, or read it as bytes with --tokenizer bytes");
+            "as by iconv -f LATIN1 -t UTF-8, or train a model with --tokenizer bytes");
 }
 
 }  // namespace

@@ -117,8 +117,8 @@ class Retrieval final : public Task {
     std::string text = DecodeBytesLiteral(table.cell(column));
     if (!any_bytes && FindInvalidUtf8(text) != text.size()) {
       throw Error(fmt::format(
-          "\"{}\", line {}: the text in column {} stands for bytes that are not UTF-8; read it as "
-          "bytes with --tokenizer bytes",
+          "\"{}\", line {}: the text in column {} stands for bytes that are not UTF-8; train "
+          "a model with --tokenizer bytes",
           table.path(), table.line(), column + 1));
     }
     return NotEmpty(std::move(text), table, column);

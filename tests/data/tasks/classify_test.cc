@@ -154,8 +154,8 @@ TEST_F(ClassifyTest, TextsNeedNotBeUtf8ForBytes) {
   EXPECT_EQ(ReadAll("text", {.data = Path("a.tsv"), .any_bytes = true}).at(0).first, "caf\xE9");
   EXPECT_EQ(ReadAll("text", {.data = Path("d"), .any_bytes = true}).at(0).first, "caf\xE9");
   const std::string sentence =
-      "byte 0xE9 is not UTF-8; convert the file, as by iconv -f LATIN1 -t UTF-8, or read it as "
-      "bytes with --tokenizer bytes";
+      "byte 0xE9 is not UTF-8; convert the file, as by iconv -f LATIN1 -t UTF-8, or train a "
+      "model with --tokenizer bytes";
   EXPECT_EQ(Sentence("text", {.data = Path("a.tsv")}),
             "\"FOLDER/a.tsv\", line 2, column 4 (offset 14): " + sentence);
   EXPECT_EQ(Sentence("text", {.data = Path("d")}),

@@ -64,7 +64,7 @@ TEST_F(LanguageModelTest, AnyBytesAreReadOnlyForBytes) {
   const std::string file = Write("a.txt", "caf\xE9\n");
   EXPECT_EQ(Sentence("lm", {.data = file}),
             "\"FOLDER/a.txt\", line 1, column 4 (offset 3): byte 0xE9 is not UTF-8; convert the "
-            "file, as by iconv -f LATIN1 -t UTF-8, or read it as bytes with --tokenizer bytes");
+            "file, as by iconv -f LATIN1 -t UTF-8, or train a model with --tokenizer bytes");
   EXPECT_EQ(ReadAll("lm", {.data = file, .any_bytes = true}).at(0).first, "caf\xE9\n");
 }
 

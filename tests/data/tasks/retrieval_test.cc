@@ -39,7 +39,7 @@ TEST_F(RetrievalTest, BytesThatAreNotUtf8AreReadForBytes) {
   Source source{.data = Write("a.tsv", "1\tA\tB\tx\tb'\\xff'\n")};
   EXPECT_EQ(Sentence("retrieval", source),
             "\"FOLDER/a.tsv\", line 1: the text in column 5 stands for bytes that are not UTF-8; "
-            "read it as bytes with --tokenizer bytes");
+            "train a model with --tokenizer bytes");
   source.any_bytes = true;
   EXPECT_EQ(ReadAll("retrieval", source).at(0).second, "\xFF");
 }

@@ -53,10 +53,10 @@ TEST_F(TranslateTest, BadPairsOfFilesAreRefusedWithASentence) {
       {"a\nb\n", "1\n\r\n", "\"FOLDER/d/train.de\", line 2: the target is empty; remove the pair"},
       {"a\n", "caf\xE9\n",
        "\"FOLDER/d/train.en\", line 1, column 4 (offset 3): byte 0xE9 is not UTF-8; convert the "
-       "file, as by iconv -f LATIN1 -t UTF-8, or read it as bytes with --tokenizer bytes"},
+       "file, as by iconv -f LATIN1 -t UTF-8, or train a model with --tokenizer bytes"},
       {"caf\xE9\n", "a\n",
        "\"FOLDER/d/train.de\", line 1, column 4 (offset 3): byte 0xE9 is not UTF-8; convert the "
-       "file, as by iconv -f LATIN1 -t UTF-8, or read it as bytes with --tokenizer bytes"},
+       "file, as by iconv -f LATIN1 -t UTF-8, or train a model with --tokenizer bytes"},
   };
   for (const auto& bad : cases) {
     Put("d/train.de", bad.source);
