@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 
+#include "bench/contention.h"
 #include "bench/memory.h"
 #include "kernels/activate.h"
 #include "model/model.h"
@@ -161,7 +162,7 @@ class Runner {
     bench_.sgemm_gflops = Median(sgemm_);
     for (size_t i = 0; i < bench_.rows.size(); ++i) {
       bench_.rows[i].sgemm_share =
-          products_[i] / (bench_.sgemm_gflops * 1e9) / bench_.rows[i].seconds;
+          PossibleShare(products_[i] / (bench_.sgemm_gflops * 1e9) / bench_.rows[i].seconds);
     }
     return std::move(bench_);
   }
@@ -204,6 +205,7 @@ class Runner {
       attention();
       std::vector<double> steps, alones;
       double spent = 0;
+      const Contention contention;
       // A median worth its name, unless one step alone takes minutes.
       while (steps.empty() || spent < config_.seconds ||
              (steps.size() < 3 && spent < 4 * config_.seconds)) {
@@ -220,7 +222,8 @@ class Runner {
       row.threads = bench_.threads;
       row.seconds = Median(steps);
       row.tokens_per_second = static_cast<double>(batch * length) / row.seconds;
-      row.attention_share = Median(alones) / row.seconds;
+      row.attention_share = PossibleShare(Median(alones) / row.seconds);
+      row.waited_part = contention.WaitedPart();
       row.peak_bytes = peak;
       row.parameters = model->ParameterCount();
       bench_.rows.push_back(row);
@@ -239,6 +242,12 @@ class Runner {
 };
 
 }  // namespace
+
+std::optional<double> PossibleShare(double share) {
+  constexpr double kNoise = 0.05;
+  if (!(share <= 1 + kNoise)) return std::nullopt;
+  return std::min(share, 1.0);
+}
 
 ModelBench RunModelBench(const ModelBenchConfig& config, report::Progress& progress) {
   return Runner(config, progress).Run();

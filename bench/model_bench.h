@@ -34,13 +34,23 @@ struct ModelRow {
   double seconds = 0;  // a step, the median
   double tokens_per_second = 0;
   // The attention alone (all layers, between the projections), timed on the same shapes, as part of
-  // the step.
-  double attention_share = 0;
+  // the step; nothing where that cannot be (PossibleShare).
+  std::optional<double> attention_share;
   // The time that the model's matrix products would take at the speed of sgemm, as part of the
   // step. Products inside an attention are not among them, nor those that checkpointing repeats.
-  double sgemm_share = 0;
+  std::optional<double> sgemm_share;
   std::optional<int64_t> peak_bytes;  // of the process
+  // Of the time that its threads had work, the part in which other programs had the cores; nothing
+  // where the kernel does not tell.
+  std::optional<double> waited_part;
+
+  // So that its figures are worth little.
+  bool Busy() const { return waited_part.value_or(0) > 0.05; }
 };
+
+// What is a part of a step and was timed beside it: all of it where it is longer by what two
+// timings differ in; nothing where it is longer by more, which cannot be.
+std::optional<double> PossibleShare(double share);
 
 struct ModelSkip {
   std::string attention;

@@ -1,6 +1,7 @@
 // No figure is computed here but ratios of those in the rows.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +24,39 @@ const ModelRow* SoftmaxBeside(const ModelBench& bench, const ModelRow& row) {
     }
   }
   return nullptr;
+}
+
+std::string ShareText(std::optional<double> share, int digits) {
+  return share ? fmt::format("{:.{}f} %", 100 * *share, digits) : "?";
+}
+
+template <class T>
+nlohmann::ordered_json OrNull(const std::optional<T>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+// What to know of figures that are not what they would be on a machine that does nothing else.
+std::string Doubts(const ModelBench& bench) {
+  double most = 0;
+  bool impossible = false;
+  for (const ModelRow& row : bench.rows) {
+    if (row.Busy()) most = std::max(most, *row.waited_part);
+    impossible = impossible || !row.attention_share || !row.sgemm_share;
+  }
+  std::string text;
+  if (most > 0) {
+    text += fmt::format(
+        "Note: the machine was busy: other programs had the cores for up to {:.0f} % of the time "
+        "in "
+        "which this one had work for them. Measure again when it is idle\n",
+        100 * most);
+  }
+  if (impossible) {
+    text +=
+        "Note: ? stands for a part that was timed as longer than its whole, since the machine's "
+        "speed changed meanwhile\n";
+  }
+  return text;
 }
 
 constexpr const char* kLine = "  {:<10}{:>8}  {:<22}{:>7}{:>10}{:>11}{:>11}{:>10}{:>12}{:>12}\n";
@@ -49,8 +83,7 @@ std::string ToTable(const ModelBench& bench) {
       fmt::format_to(out, kLine, key == last ? "" : row.pass,
                      key == last ? "" : FormatInteger(row.length), row.attention, row.batch,
                      FormatSeconds(row.seconds), FormatCount(row.tokens_per_second),
-                     fmt::format("{:.1f} %", 100 * row.attention_share),
-                     fmt::format("{:.0f} %", 100 * row.sgemm_share),
+                     ShareText(row.attention_share, 1), ShareText(row.sgemm_share, 0),
                      row.peak_bytes ? FormatBytes(static_cast<double>(*row.peak_bytes)) : "?",
                      softmax == nullptr || softmax == &row
                          ? ""
@@ -66,6 +99,7 @@ std::string ToTable(const ModelBench& bench) {
       "\nattention: all layers' attention alone, between the projections, as part of the step\n"
       "sgemm: the time of the model's matrix products at the sgemm speed, as part of the step\n"
       "peak: resident memory of the whole process\n";
+  text += Doubts(bench);
   if (!bench.blas_complaint.empty()) fmt::format_to(out, "Note: {}\n", bench.blas_complaint);
   return text;
 }
@@ -74,17 +108,18 @@ std::string ToJson(const ModelBench& bench) {
   using nlohmann::ordered_json;
   ordered_json rows = ordered_json::array();
   for (const ModelRow& row : bench.rows) {
-    rows.push_back(
-        {{"attention", row.attention},
-         {"pass", row.pass},
-         {"length", row.length},
-         {"batch", row.batch},
-         {"threads", row.threads},
-         {"seconds", row.seconds},
-         {"tokens_per_second", row.tokens_per_second},
-         {"attention_share", row.attention_share},
-         {"sgemm_share", row.sgemm_share},
-         {"peak_bytes", row.peak_bytes ? ordered_json(*row.peak_bytes) : ordered_json()}});
+    rows.push_back({{"attention", row.attention},
+                    {"pass", row.pass},
+                    {"length", row.length},
+                    {"batch", row.batch},
+                    {"threads", row.threads},
+                    {"seconds", row.seconds},
+                    {"tokens_per_second", row.tokens_per_second},
+                    {"attention_share", OrNull(row.attention_share)},
+                    {"sgemm_share", OrNull(row.sgemm_share)},
+                    {"peak_bytes", OrNull(row.peak_bytes)},
+                    {"waited_part", OrNull(row.waited_part)},
+                    {"busy", row.Busy()}});
   }
   ordered_json skipped = ordered_json::array();
   for (const ModelSkip& skip : bench.skipped) {

@@ -33,10 +33,13 @@ TEST(ModelBenchTest, EverySystemLengthAndPassHasARowWithItsFigures) {
   for (const ModelRow& row : bench.rows) {
     EXPECT_EQ(row.batch * row.length, 64);
     EXPECT_NEAR(row.tokens_per_second * row.seconds, 64, 1e-6);
-    EXPECT_GT(row.attention_share, 0);
+    if (row.attention_share) {
+      EXPECT_GT(*row.attention_share, 0);
+    }
     EXPECT_GT(row.parameters, 50 * 16);
-    EXPECT_GT(row.sgemm_share, 0);
-    EXPECT_LT(row.sgemm_share, 1);
+    ASSERT_TRUE(row.sgemm_share);
+    EXPECT_GT(*row.sgemm_share, 0);
+    EXPECT_LT(*row.sgemm_share, 1);
     if (row.peak_bytes) {
       EXPECT_GT(*row.peak_bytes, 1 << 20);
     }
@@ -58,10 +61,11 @@ TEST(ModelBenchTest, TheRowsAreInTheJsonUnderTheirNames) {
   EXPECT_EQ(row["pass"], "train");
   EXPECT_EQ(row["length"], 8);
   EXPECT_EQ(row["threads"], bench.threads);
-  for (const char* key : {"tokens_per_second", "attention_share", "sgemm_share"}) {
-    EXPECT_TRUE(row[key].is_number()) << key;
+  EXPECT_TRUE(row["tokens_per_second"].is_number());
+  EXPECT_TRUE(row["busy"].is_boolean());
+  for (const char* key : {"attention_share", "sgemm_share", "peak_bytes", "waited_part"}) {
+    EXPECT_TRUE(row.contains(key)) << key;
   }
-  EXPECT_TRUE(row.contains("peak_bytes"));
   EXPECT_NE(ToTable(bench).find("bigbird"), std::string::npos);
 }
 
@@ -86,9 +90,45 @@ TEST(ModelBenchTest, TheMatrixProductsAreCounted) {
   const ModelBench bench = RunModelBench(config, progress);
   const double forward = 2.0 * (2 * 16 * (4 * 16 + 2 * 64) + 16 * 50) * 64;
   for (const ModelRow& row : bench.rows) {
-    const double products = row.sgemm_share * row.seconds * bench.sgemm_gflops * 1e9;
+    const double products = *row.sgemm_share * row.seconds * bench.sgemm_gflops * 1e9;
     EXPECT_NEAR(products, (row.pass == "train" ? 3 : 1) * forward, 1e-6 * forward);
   }
+}
+
+ModelBench OneRow(std::optional<double> attention, double waited) {
+  ModelBench bench;
+  bench.config = Tiny();
+  ModelRow row;
+  row.attention = "cosformer";
+  row.pass = "train";
+  row.seconds = 1;
+  row.attention_share = attention;
+  row.sgemm_share = 0.5;
+  row.waited_part = waited;
+  bench.rows = {row};
+  return bench;
+}
+
+TEST(ModelBenchTest, APartThatIsLongerThanItsWholeIsNoFigure) {
+  EXPECT_EQ(PossibleShare(3.145), std::nullopt);
+  EXPECT_EQ(PossibleShare(0.25), 0.25);
+  EXPECT_EQ(PossibleShare(1.01), 1);  // two timings of the same differ as much
+  const ModelBench bench = OneRow(PossibleShare(3.145), 0);
+  EXPECT_NE(ToTable(bench).find("? stands for a part that was timed as longer than its whole"),
+            std::string::npos);
+  EXPECT_TRUE(nlohmann::json::parse(ToJson(bench))["rows"][0]["attention_share"].is_null());
+}
+
+TEST(ModelBenchTest, ABusyMachineIsSaid) {
+  const auto said = [](const ModelBench& bench) {
+    return ToTable(bench).find(
+               "the machine was busy: other programs had the cores for up to 23 %") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(said(OneRow(0.3, 0.23)));
+  EXPECT_FALSE(said(OneRow(0.3, 0.01)));
+  EXPECT_TRUE(nlohmann::json::parse(ToJson(OneRow(0.3, 0.23)))["rows"][0]["busy"]);
+  EXPECT_FALSE(nlohmann::json::parse(ToJson(OneRow(0.3, 0.01)))["rows"][0]["busy"]);
 }
 
 }  // namespace
