@@ -299,13 +299,14 @@ class Preparation {
       throw Error(fmt::format("cannot make the directory \"{}\" for prepared data: {}", directory,
                               error.message()));
     }
+    // In a cache the names are its own: what is damaged there is made again.
     for (const Split split : kSplits) {
       const std::string path = TokensFile(directory, split);
-      if (fs::exists(path) && !Dataset::IsOne(path)) {
-        throw Error(
-            fmt::format("\"{}\" is in the way: it is no file of tokens, and would be overwritten; "
-                        "prepare in another directory",
-                        path));
+      if (!options_.directory.empty() && fs::exists(path) && !Dataset::IsOne(path)) {
+        throw Error(fmt::format(
+            "\"{}\" is no file of tokens, or a damaged one, and would be overwritten: prepare in "
+            "another directory, or remove it if nothing else is in it",
+            path));
       }
     }
     const std::string marker = (fs::path(directory) / kPrepared).string();

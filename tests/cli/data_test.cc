@@ -144,7 +144,7 @@ TEST_F(DataCommandTest, TextThatIsNamedAsTokensIsNotOverwritten) {
   Put("corpus/train.tokens", Lines(300));
   Put("corpus/valid.tokens", Lines(30));
   ExpectRefusal("data prepare --task lm --data corpus --tokenizer bytes --out corpus",
-                "train.tokens\" is in the way");
+                "train.tokens\" is no file of tokens, or a damaged one, and would be overwritten");
   EXPECT_EQ(ReadFile(folder_ / "corpus/train.tokens"), Lines(300));
   EXPECT_EQ(Run("data prepare --task lm --data corpus --tokenizer bytes --out prepared").code, 0);
 }

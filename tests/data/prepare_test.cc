@@ -121,6 +121,19 @@ TEST_F(PrepareTest, TheSecondTimeNothingIsMade) {
   EXPECT_TRUE(second.held_out);
 }
 
+TEST_F(PrepareTest, WhatIsDamagedInTheCacheIsMadeAgain) {
+  const Source source{.data = Write("a.txt", Lines(300))};
+  const TaskData first = Make("lm", source);
+  const std::string text = Whole(first, *first.train);
+  const std::string file = (fs::path(first.directory) / "train.tokens").string();
+  for (const char* damage : {"", "no tokens at all, though as many bytes as a header has"}) {
+    std::ofstream(file, std::ios::trunc) << damage;
+    const TaskData again = Make("lm", source);
+    EXPECT_EQ(again.directory, first.directory);
+    EXPECT_EQ(Whole(again, *again.train), text);
+  }
+}
+
 TEST_F(PrepareTest, TextThatChangesTakesThePlaceOfTheOld) {
   const Source source{.data = Write("a.txt", Lines(300))};
   const std::string directory = Make("lm", source).directory;
