@@ -144,6 +144,9 @@ void Show(const ShowArguments& arguments) {
         table += fmt::format("; {} are cut to {}", report::FormatInteger(cut), length);
       }
     }
+    if (task.objective == data::Objective::kCausal) {
+      row["unigram_perplexity"] = data::UnigramPerplexity(*set);
+    }
     table += "\n";
     if (figures.classes.empty()) continue;
     row["majority"] = figures.majority;

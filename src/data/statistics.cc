@@ -1,6 +1,7 @@
 #include "data/statistics.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace cosformer::data {
 
@@ -46,6 +47,24 @@ SetStatistics StatisticsOf(const Dataset& set, int64_t classes) {
       static_cast<double>(*std::max_element(result.classes.begin(), result.classes.end())) /
       static_cast<double>(result.examples);
   return result;
+}
+
+double UnigramPerplexity(const Dataset& set) {
+  constexpr int64_t kChunk = 1 << 20;
+  std::vector<int64_t> counts(static_cast<size_t>(set.info().vocabulary));
+  std::vector<int64_t> tokens;
+  for (int64_t place = 0; place < set.tokens(); place += kChunk) {
+    tokens.resize(static_cast<size_t>(std::min(kChunk, set.tokens() - place)));
+    set.Copy(place, static_cast<int64_t>(tokens.size()), tokens.data());
+    for (const int64_t token : tokens) ++counts.at(static_cast<size_t>(token));
+  }
+  double entropy = 0;
+  for (const int64_t count : counts) {
+    if (count == 0) continue;
+    const double share = static_cast<double>(count) / static_cast<double>(set.tokens());
+    entropy -= share * std::log(share);
+  }
+  return std::exp(entropy);
 }
 
 }  // namespace cosformer::data

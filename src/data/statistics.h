@@ -23,4 +23,7 @@ struct SetStatistics {
 
 SetStatistics StatisticsOf(const Dataset& set, int64_t classes);
 
+// The perplexity of guessing every token by how often it occurs in the set, without its context.
+double UnigramPerplexity(const Dataset& set);
+
 }  // namespace cosformer::data
