@@ -354,6 +354,27 @@ class PanelWriter {
 
 }  // namespace
 
+std::vector<int> DistinctHues(std::span<const int> usual) {
+  constexpr int kCount = static_cast<int>(kColours.size());
+  std::vector<int> hues(usual.size(), -1);
+  const auto free = [&](int hue) { return std::count(hues.begin(), hues.end(), hue) == 0; };
+  size_t left = usual.size();
+  for (int round = 0; left > 0; ++round) {
+    const auto take = [&](size_t i, int colour) {
+      const int hue = round * kCount + colour;
+      if (hues[i] >= 0 || !free(hue)) return;
+      hues[i] = hue;
+      --left;
+    };
+    for (size_t i = 0; i < usual.size(); ++i) take(i, usual[i] % kCount);
+    // What is left over takes what is left over.
+    for (size_t i = 0; i < usual.size(); ++i) {
+      for (int colour = 0; colour < kCount; ++colour) take(i, colour);
+    }
+  }
+  return hues;
+}
+
 std::string RenderSvg(const Figure& figure) {
   if (figure.panels.empty()) {
     throw Error(fmt::format("nothing to draw in the figure \"{}\": it has no panel", figure.title));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,11 @@ struct Figure {
   std::vector<Panel> panels;
   int columns = 0;  // panels side by side; 0: all
 };
+
+// Hues for what is drawn together, all of them different, from those that each usually has: it
+// keeps its own unless one before it has that colour; then it gets the first colour that is free,
+// and once all are taken a colour again with another marker.
+std::vector<int> DistinctHues(std::span<const int> usual);
 
 // The figure as the text of an SVG file. Throws Error, naming the panel, if there is nothing to
 // draw in it, and naming the series, if a value is not positive on a logarithmic axis.

@@ -1,6 +1,7 @@
 // Long-Range Arena: five tasks, every system, one shape for all of them.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -17,6 +18,13 @@ namespace {
 std::string LraTitleOf(const std::string& task) {
   return task == "listops" ? "ListOps"
                            : std::string(1, static_cast<char>(task[0] - 32)) + task.substr(1);
+}
+
+const std::vector<std::string>& ArenaSystems() {
+  static const std::vector<std::string> kSystems = {
+      "softmax",  "cosformer", "local",     "linear",      "reformer",   "sparse-fixed",
+      "sinkhorn", "linformer", "performer", "synthesizer", "longformer", "bigbird"};
+  return kSystems;
 }
 
 // A set that is made by rule, where the user has none.
@@ -138,23 +146,30 @@ std::string Draw(const Findings& findings, const Request& request) {
                         .subtitle = "upper right is better: a point a system",
                         .panels = {},
                         .columns = 2};
+  std::vector<std::string> drawn;
+  for (const std::string& system : request.systems) {
+    if (std::any_of(request.tasks.begin(), request.tasks.end(), [&](const std::string& task) {
+          return std::isfinite(MeanOf(findings, request, TaskAndSystem(task, system), "accuracy"));
+        })) {
+      drawn.push_back(system);
+    }
+  }
+  const std::vector<int> hues = HuesOf(drawn, ArenaSystems());
   for (const std::string& task : request.tasks) {
     report::Panel panel{.title = LraTitleOf(task),
                         .x = {"training, tokens a second", report::Scale::kLog10, ""},
                         .y = {"accuracy, %", report::Scale::kLinear, ""},
                         .series = {}};
-    for (size_t i = 0; i < request.systems.size(); ++i) {
-      const std::string& system = request.systems[i];
+    for (size_t i = 0; i < drawn.size(); ++i) {
+      const std::string& system = drawn[i];
       const double speed =
           MeanOf(findings, request, TaskAndSystem(task, system), "tokens_per_second");
       const double accuracy = MeanOf(findings, request, TaskAndSystem(task, system), "accuracy");
       if (!(speed > 0) || !std::isfinite(accuracy)) continue;
       report::Point point{speed, 100 * accuracy};
       AddInterval(RepeatsOf(findings, request, TaskAndSystem(task, system)), point);
-      panel.series.push_back({.name = LabelOf(system),
-                              .points = {point},
-                              .hue = static_cast<int>(i % 7),
-                              .dash = static_cast<int>(i / 7)});
+      panel.series.push_back(
+          {.name = LabelOf(system), .points = {point}, .hue = hues[i], .dash = 0});
     }
     if (!panel.series.empty()) figure.panels.push_back(std::move(panel));
   }
@@ -219,9 +234,7 @@ Experiment LongRangeArenaExperiment() {
       "generated, unless there is {} or {}",
       FoldersOf("imdb"), FoldersOf("retrieval"), FoldersOf("image"), FoldersOf("listops"),
       FoldersOf("pathfinder"));
-  experiment.systems = {"softmax",   "cosformer",    "local",      "linear",
-                        "reformer",  "sparse-fixed", "sinkhorn",   "linformer",
-                        "performer", "synthesizer",  "longformer", "bigbird"};
+  experiment.systems = ArenaSystems();
   experiment.tasks = {"listops", "text", "retrieval", "image", "pathfinder"};
   experiment.scales = {kCompact, kOriginal};
   experiment.published = {PublishedLongRangeArena()};

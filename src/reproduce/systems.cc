@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cosformer/error.h"
+#include "report/plot.h"
 
 namespace cosformer::reproduce {
 
@@ -41,6 +44,15 @@ std::string LabelOf(const std::string& system) {
     if (known.name == system) return known.label;
   }
   return system;
+}
+
+std::vector<int> HuesOf(const std::vector<std::string>& drawn,
+                        const std::vector<std::string>& all) {
+  std::vector<int> usual;
+  for (const std::string& system : drawn) {
+    usual.push_back(static_cast<int>(std::find(all.begin(), all.end(), system) - all.begin()));
+  }
+  return report::DistinctHues(usual);
 }
 
 void CheckSystem(const std::string& system) {

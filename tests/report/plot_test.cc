@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <regex>
 #include <set>
 #include <string>
@@ -154,6 +155,19 @@ TEST(PlotTest, TheEighthSeriesHasTheFirstColourWithAnotherMarker) {
   };
   EXPECT_EQ(count("<circle "), 3);  // two points and the legend
   EXPECT_EQ(count("<polygon "), 3);
+}
+
+TEST(PlotTest, WhatIsDrawnTogetherHasDifferentHuesAndKeepsItsOwnIfItCan) {
+  const auto hues = [](std::vector<int> usual) { return DistinctHues(usual); };
+  EXPECT_EQ(hues({0, 1, 2}), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(hues({0, 1, 7}), (std::vector<int>{0, 1, 2}));  // 7 has the colour of 0
+  EXPECT_EQ(hues({0, 7, 1}), (std::vector<int>{0, 2, 1}));  // which is no reason to take that of 1
+  EXPECT_EQ(hues({14, 3}), (std::vector<int>{0, 3}));
+  EXPECT_EQ(hues({}), (std::vector<int>{}));
+  std::vector<int> all(15);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(hues(all), all);
+  EXPECT_EQ(hues({4, 4, 4, 4, 4, 4, 4, 4, 4}), (std::vector<int>{4, 0, 1, 2, 3, 5, 6, 11, 7}));
 }
 
 TEST(PlotTest, ASeriesCanStandBackBehindTheOthers) {

@@ -195,6 +195,34 @@ TEST_F(ExperimentsTest, EfficiencySetsRatiosBesideThePapers) {
   EXPECT_TRUE(Contains(html, "<svg"));
 }
 
+TEST_F(ExperimentsTest, SystemsThatAreDrawnTogetherDifferInColour) {
+  const Experiment experiment = EfficiencyExperiment();
+  Request asked;
+  asked.systems = {"softmax", "cosformer", "performer"};  // the eighth of the table
+  asked.lengths = {1024, 2048};
+  const Request request = Complete(experiment, asked);
+  Results results(Path("results"));
+  for (const Cell& cell : experiment.cells(request)) {
+    results.Add(Done(cell, {{"steps_per_second", 10}, {"seconds_per_step", 0.1}}));
+  }
+  const std::vector<Cell> cells = experiment.cells(request);
+  const Findings findings(cells, results);
+  int pictures = 0;
+  for (const Block& block : experiment.report(findings, request, Path(""))) {
+    const auto* picture = std::get_if<Picture>(&block);
+    if (picture == nullptr) continue;
+    ++pictures;
+    std::set<std::string> colours;
+    const std::regex line("stroke=\"(#[0-9a-f]+)\" stroke-width=\"(4|1.5)\"");
+    for (std::sregex_iterator it(picture->svg.begin(), picture->svg.end(), line), end; it != end;
+         ++it) {
+      colours.insert((*it)[1]);
+    }
+    EXPECT_EQ(colours.size(), 3u);
+  }
+  EXPECT_EQ(pictures, 1);
+}
+
 TEST_F(ExperimentsTest, AnArenaReportHasIntervalsAndTheMajority) {
   const Experiment experiment = LongRangeArenaExperiment();
   Request asked;
