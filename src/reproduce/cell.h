@@ -36,6 +36,7 @@ struct Cell {
   std::string task = {};
   int64_t seed = 0;
   int64_t length = 0;
+  int64_t steps = 0;  // that its training's recipe has, whatever time it is given; 0: not known
   std::vector<File> files = {};  // written before the commands run
   std::vector<Command> commands = {};
   std::vector<std::string> needs = {};  // cells that must have given results before

@@ -12,6 +12,7 @@
 #include "formats/json.h"
 #include "report/plot.h"
 #include "report/units.h"
+#include "reproduce/conclusion.h"
 #include "reproduce/experiments.h"
 #include "reproduce/published.h"
 #include "reproduce/systems.h"
@@ -116,7 +117,8 @@ json CollectEfficiency(const Cell&, const std::string& directory) {
           {"tokens_per_second", row.at("tokens_per_second")},
           {"attention_share", row.at("attention_share")},
           {"memory_bytes", row.at("peak_bytes")},
-          {"threads", row.at("threads")}};
+          {"threads", row.at("threads")},
+          {"busy", row.value("busy", false)}};
 }
 
 std::string Number(double value) {
@@ -148,6 +150,10 @@ double PublishedRatio(const Pass& pass, const std::string& system, int64_t lengt
          pass.published().Find("softmax", column).value_or(NAN);
 }
 
+bool Busy(const Finding& finding) {
+  return finding.Done() && finding.result->values.value("busy", false);
+}
+
 std::string RatioText(double ratio) { return std::isfinite(ratio) ? FormatRatio(ratio) : ""; }
 
 bool Published(const Pass& pass, int64_t length) {
@@ -167,7 +173,9 @@ Table FiguresTable(const Findings& findings, const Request& request, const Pass&
     for (const int64_t length : request.lengths) {
       const Finding& finding = findings.At(IdOf(pass.name, system, length));
       const double figure = finding.Value(value);
-      row.push_back(Shown(finding, std::isfinite(figure) ? text(figure) : "?", table));
+      std::string shown = Shown(finding, std::isfinite(figure) ? text(figure) : "?", table);
+      if (Busy(finding)) shown += " " + NoteMark(table, "Measured on a busy machine.");
+      row.push_back(std::move(shown));
     }
     table.rows.push_back(std::move(row));
   }
@@ -285,17 +293,28 @@ std::vector<Block> ReportEfficiency(const Findings& findings, const Request& req
   return blocks;
 }
 
-// The best of the others at a length, by speed.
-std::string Fastest(const Findings& findings, const Request& request, const Pass& pass,
-                    int64_t length) {
+// Steps a second; of one that was measured on a busy machine nothing follows.
+Estimate SpeedOf(const Findings& findings, const Pass& pass, const std::string& system,
+                 int64_t length) {
+  constexpr double kChance = 0.1;  // seen between runs on a machine that does nothing else
+  const Finding& finding = findings.At(IdOf(pass.name, system, length));
+  return Around(finding.Value("steps_per_second"), kChance,
+                Busy(finding) ? fmt::format("measured on a busy machine, so nothing follows ({})",
+                                            finding.cell->label)
+                              : "");
+}
+
+// The fastest of those that are faster than cosFormer; empty: none is.
+std::string Faster(const Findings& findings, const Request& request, const Pass& pass,
+                   int64_t length) {
+  const Estimate ours = SpeedOf(findings, pass, "cosformer", length);
   std::string best;
   double most = 0;
   for (const std::string& system : request.systems) {
-    const double speed = findings.At(IdOf(pass.name, system, length)).Value("steps_per_second");
-    if (speed > most) {
-      most = speed;
-      best = system;
-    }
+    const Estimate other = SpeedOf(findings, pass, system, length);
+    if (!other.Known() || other.value <= most || OrderOf(other, ours).sign <= 0) continue;
+    most = other.value;
+    best = system;
   }
   return best;
 }
@@ -313,18 +332,24 @@ std::string SpeedSentence(const Findings& findings, const Request& request, cons
                           int64_t length) {
   const double ours = SpeedRatio(findings, pass, "cosformer", length);
   const double theirs = PublishedRatio(pass, "cosformer", length);
+  const Order order = OrderOf(SpeedOf(findings, pass, "cosformer", length),
+                              SpeedOf(findings, pass, "softmax", length));
   std::string text = fmt::format("{} at {}: cosFormer runs at {} softmax's speed", pass.title,
                                  FormatInteger(length), FormatRatio(ours));
   if (std::isfinite(theirs)) {
-    text += fmt::format(" here, {} in the paper, {}", FormatRatio(theirs),
-                        (ours > 1) == (theirs > 1) ? "which agrees on who is faster"
-                                                   : "which does not agree on who is faster");
+    text += fmt::format(" here, {} in the paper{}", FormatRatio(theirs),
+                        BesideThePaper(order, theirs, 1));
+  } else if (order.sign == 0) {
+    text += "; ours are " + order.why;
   }
-  const std::string fastest = Fastest(findings, request, pass, length);
-  text += fastest == "cosformer"
-              ? "; it is the fastest of all that were run"
-              : fmt::format("; the fastest is {}, at {} softmax's", LabelOf(fastest),
-                            FormatRatio(SpeedRatio(findings, pass, fastest, length)));
+  const std::string fastest = Faster(findings, request, pass, length);
+  if (!fastest.empty()) {
+    text += fmt::format("; the fastest is {}, at {} softmax's", LabelOf(fastest),
+                        FormatRatio(SpeedRatio(findings, pass, fastest, length)));
+  } else if (request.systems.size() > 2 &&
+             SpeedOf(findings, pass, "cosformer", length).unfit.empty()) {
+    text += "; no other that was run is faster by more than their intervals";
+  }
   return text + ".";
 }
 
@@ -353,12 +378,14 @@ std::vector<std::string> SummariseEfficiency(const Findings& findings, const Req
                                       report::FormatBytes(memory("softmax", both))));
     }
   }
-  std::string failed;
-  for (const Finding& finding : findings.all()) {
-    if (finding.result == nullptr || finding.result->state != State::kFailed) continue;
-    failed += (failed.empty() ? "" : "; ") + finding.cell->label;
+  for (const auto& [sign, what] : kSigns) {
+    std::string cells;
+    for (const Finding& finding : findings.all()) {
+      if (finding.result == nullptr || SignOf(*finding.result) != sign) continue;
+      cells += (cells.empty() ? "" : "; ") + finding.cell->label;
+    }
+    if (!cells.empty()) sentences.push_back(fmt::format("{} {}: {}.", sign, what, cells));
   }
-  if (!failed.empty()) sentences.push_back(fmt::format("✗: {}.", failed));
   return sentences;
 }
 

@@ -122,21 +122,16 @@ std::string Shown(const Finding& finding, const std::string& value, Table& table
     const std::string& why = finding.cell->absent.empty() ? finding.blocked : finding.cell->absent;
     return why.empty() ? "not run" : fmt::format("not run {}", NoteMark(table, why));
   }
-  std::string shown;
-  switch (finding.result->state) {
-    case State::kDone:
-      shown = value;
-      break;
-    case State::kFailed:
-      shown = fmt::format("✗ {}", NoteMark(table, finding.result->reason));
-      break;
-    case State::kRefused:
-      shown = fmt::format("- {}", NoteMark(table, finding.result->reason));
-      break;
-  }
+  const Result& result = *finding.result;
+  std::string shown = result.state == State::kDone
+                          ? value
+                          : fmt::format("{} {}", SignOf(result), NoteMark(table, result.reason));
   if (finding.other_settings) {
-    shown += fmt::format(" {}",
-                         NoteMark(table, "A result of other settings than those of this report."));
+    shown += fmt::format(
+        " {}", NoteMark(table, finding.cell->absent.empty()
+                                   ? "A result of other settings than those of this report."
+                                   : "Made earlier: without its set it cannot be told whether the "
+                                     "settings are still the same."));
   }
   return shown;
 }

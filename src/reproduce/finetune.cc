@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/units.h"
@@ -110,9 +111,9 @@ std::vector<Block> ReportFinetuning(const Findings& findings, const Request& req
 std::vector<std::string> SummariseFinetuning(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
   for (const std::string& task : request.tasks) {
-    const std::string text =
+    std::string text =
         AccuracySentence(findings, request, task, FinetuningTitleOf(task), PublishedFinetuning());
-    if (!text.empty()) sentences.push_back(text + ".");
+    if (!text.empty()) sentences.push_back(std::move(text));
   }
   return sentences;
 }

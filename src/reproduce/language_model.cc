@@ -83,44 +83,47 @@ Table PerplexityTable(const Findings& findings, const Request& request,
   return table;
 }
 
-std::string Compared(double ours, double other) {
-  return ours < other ? "better" : ours > other ? "worse" : "the same";
-}
-
 std::vector<std::string> SummariseModels(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
-  const double cosformer = MeanOf(findings, request, "cosformer", "perplexity");
-  const double softmax = MeanOf(findings, request, "softmax", "perplexity");
-  const double gate = MeanOf(findings, request, "cosformer-gate", "perplexity");
-  if (std::isfinite(cosformer) && std::isfinite(softmax)) {
+  const auto perplexity = [&](const std::string& system) {
+    return EstimateOf(findings, request, system, "perplexity");
+  };
+  const Estimate cosformer = perplexity("cosformer"), softmax = perplexity("softmax");
+  const Estimate gate = perplexity("cosformer-gate");
+  if (cosformer.Known() && softmax.Known()) {
     sentences.push_back(fmt::format(
-        "cosFormer's test perplexity is {:.1f} a word, softmax's {:.1f}: {} × softmax's ({}); the "
-        "paper has 23.1 against 26.2, {}.",
-        cosformer, softmax, fmt::format("{:.3f}", cosformer / softmax),
-        Compared(cosformer, softmax), report::FormatRatio(23.1 / 26.2)));
+        "cosFormer's test perplexity is {} a word, softmax's {}: {:.3f} × softmax's; the paper has "
+        "23.1 against 26.2, {}{}.",
+        PerplexityText(cosformer.value), PerplexityText(softmax.value),
+        cosformer.value / softmax.value, report::FormatRatio(23.1 / 26.2),
+        BesideThePaper(OrderOf(cosformer, softmax), 23.1, 26.2)));
   }
-  if (std::isfinite(gate) && std::isfinite(softmax)) {
+  if (gate.Known() && softmax.Known()) {
+    const Order order = OrderOf(gate, softmax);
     sentences.push_back(fmt::format(
-        "With a gate that forgets, which is not the paper's, cosFormer has {:.1f}: {:.3f} × "
-        "softmax's.",
-        gate, gate / softmax));
+        "With a gate that forgets, which is not the paper's, cosFormer has {}: {:.3f} × softmax's"
+        "{}.",
+        PerplexityText(gate.value), gate.value / softmax.value,
+        order.sign == 0 ? "; ours are " + order.why : ""));
   }
-  int ranked = 0, better = 0;
-  for (const std::string& system : request.systems) {
-    const double other = MeanOf(findings, request, system, "perplexity");
-    if (system == "cosformer" || system == "cosformer-gate" || !std::isfinite(other)) continue;
-    ++ranked;
-    better += other < cosformer ? 1 : 0;
-  }
-  if (ranked > 0 && std::isfinite(cosformer)) {
-    sentences.push_back(
-        fmt::format("{} of the {} other systems of the paper that were run are better than "
-                    "cosFormer; there none is on the test split.",
-                    better, ranked));
+  if (cosformer.Known() && cosformer.unfit.empty()) {
+    int better = 0, worse = 0, open = 0;
+    for (const std::string& system : request.systems) {
+      const Estimate other = perplexity(system);
+      if (system == "cosformer" || system == "cosformer-gate" || !other.Known()) continue;
+      const int sign = OrderOf(other, cosformer).sign;
+      ++(sign < 0 ? better : sign > 0 ? worse : open);
+    }
+    if (better + worse + open > 0) {
+      sentences.push_back(fmt::format(
+          "Of the {} other systems of the paper that were run {} are better than cosFormer, {} "
+          "worse, and of {} nothing follows; there none is better on the test split.",
+          better + worse + open, better, worse, open));
+    }
   }
   const double speed = MeanOf(findings, request, "cosformer", "tokens_per_second") /
                        MeanOf(findings, request, "softmax", "tokens_per_second");
-  if (std::isfinite(speed)) {
+  if (std::isfinite(speed) && cosformer.unfit.empty() && softmax.unfit.empty()) {
     sentences.push_back(
         fmt::format("In training cosFormer runs at {} softmax's tokens a second, at "
                     "512 tokens a sequence.",
@@ -142,8 +145,8 @@ std::vector<Block> ReportModels(const Findings& findings, const Request& request
 // A perplexity has no interval of its own in the tables: the test split is the same for all
 // systems, and which texts it has matters less to their order than the seeds do.
 constexpr const char* kSpreadLimit =
-    "Of one seed a perplexity has no interval: the spread over seeds is what to look at, which "
-    "--seeds 1,2,3 shows as a range. Smaller differences are none.";
+    "Of one seed a perplexity has no interval of its own: 2 % to either side are taken for it, as "
+    "seen between seeds of small models. --seeds 1,2,3 shows the spread itself, as a range.";
 
 struct Variant {
   const char* system;
@@ -180,25 +183,24 @@ std::vector<Block> ReportAblation(const Findings& findings, const Request& reque
 
 std::vector<std::string> SummariseAblation(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
-  const auto perplexity = [&](const char* system) {
-    return MeanOf(findings, request, system, "perplexity");
-  };
-  // A training that failed is the worst there is; one that was not run says nothing.
-  const auto failed = [&](const char* system) {
+  // A training that diverged is the worst there is; one that had no room or time says nothing.
+  const auto diverged = [&](const char* system) {
     const Finding& finding = findings.At(TrainingId(system, request.seeds[0]));
-    return finding.result != nullptr && finding.result->state == State::kFailed;
+    return finding.result != nullptr && finding.result->values.value("failed_by", "") == "error";
   };
   const auto compare = [&](const char* one, const char* other, const char* what) {
-    const double a = perplexity(one), b = perplexity(other);
-    if (std::isfinite(a) && std::isfinite(b)) {
-      constexpr double kChance = 0.02;  // seen between seeds of small models
-      const bool unsure = request.seeds.size() == 1 && std::abs(a - b) < kChance * std::min(a, b);
-      sentences.push_back(fmt::format(
-          "{}: {:.1f} against {:.1f}, {} the paper{}.", what, a, b, a < b ? "as in" : "against",
-          unsure ? ", but by no more than chance may make of one seed" : ""));
-    } else if (std::isfinite(a) && failed(other)) {
-      sentences.push_back(
-          fmt::format("{}: {:.1f}, and the other failed, as in the paper.", what, a));
+    const Estimate a = EstimateOf(findings, request, one, "perplexity");
+    const Estimate b = EstimateOf(findings, request, other, "perplexity");
+    if (a.Known() && b.Known()) {
+      const Order order = OrderOf(a, b);
+      sentences.push_back(fmt::format("{}: {} against {}{}.", what, PerplexityText(a.value),
+                                      PerplexityText(b.value),
+                                      order.sign < 0   ? ", as in the paper"
+                                      : order.sign > 0 ? ", against the paper"
+                                                       : "; ours are " + order.why));
+    } else if (a.Known() && a.unfit.empty() && diverged(other)) {
+      sentences.push_back(fmt::format("{}: {}, and the other failed, as in the paper.", what,
+                                      PerplexityText(a.value)));
     }
   };
   compare("cosformer", "relu", "With the cos re-weighting against without it (ReLU)");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "formats/json.h"
 #include "formats/read_file.h"
 #include "report/plot.h"
+#include "report/statistics.h"
 #include "report/units.h"
 #include "reproduce/experiments.h"
 #include "reproduce/systems.h"
@@ -88,10 +90,14 @@ std::vector<Cell> LocalityCells(const Request& request) {
   return cells;
 }
 
-// The mean over queries, past the first, of the weight that lies on keys at most kNear tokens away.
-double NearShare(const json& weights) {
-  double sum = 0;
-  int rows = 0;
+// The weight that lies on keys at most kNear tokens away, of blocks of queries past the first, and
+// all their weight. Neighbouring queries look alike; blocks of them are taken as independent.
+struct NearWeights {
+  std::vector<double> near, all;
+};
+
+NearWeights NearWeightsOf(const json& weights) {
+  NearWeights blocks;
   for (int i = 4 * kNear; i < static_cast<int>(weights.size()); ++i) {
     double near = 0, all = 0;
     for (int j = 0; j < static_cast<int>(weights[static_cast<size_t>(i)].size()); ++j) {
@@ -100,11 +106,15 @@ double NearShare(const json& weights) {
       all += weight.get<double>();
       if (std::abs(i - j) <= kNear) near += weight.get<double>();
     }
+    if (blocks.all.empty() || i % kNear == 0) {
+      blocks.near.push_back(0);
+      blocks.all.push_back(0);
+    }
     if (!(all > 0)) continue;
-    sum += near / all;
-    ++rows;
+    blocks.near.back() += near / all;
+    blocks.all.back() += 1;
   }
-  return rows > 0 ? sum / rows : NAN;
+  return blocks;
 }
 
 json CollectLocality(const Cell& cell, const std::string& directory) {
@@ -112,31 +122,42 @@ json CollectLocality(const Cell& cell, const std::string& directory) {
   const json map = ReadJsonFile((fs::path(directory) / "map.json").string(), size_t{1} << 28);
   json values = {{"near_tokens", kNear}, {"maps", json::array()}};
   for (const json& one : map.at("maps")) {
-    const double near = NearShare(one.at("weights"));
+    const NearWeights near = NearWeightsOf(one.at("weights"));
+    const double queries = std::accumulate(near.all.begin(), near.all.end(), 0.0);
+    const double share = std::accumulate(near.near.begin(), near.near.end(), 0.0) / queries;
+    const report::Interval interval = report::OfMean(near.near, near.all);
+    const auto number = [](double x) { return std::isnan(x) ? json() : json(x); };
     values["maps"].push_back({{"system", fs::path(one.at("model").get<std::string>()).filename()},
-                              {"near_share", std::isnan(near) ? json() : json(near)},
+                              {"near_share", number(share)},
+                              {"near_low", number(interval.low)},
+                              {"near_high", number(interval.high)},
                               {"mean_weight_by_distance", one.at("mean_weight_by_distance")}});
   }
   return values;
 }
 
-double NearOf(const Finding& finding, const std::string& system) {
+// "near_share", "near_low" or "near_high" of a system's map.
+double NearOf(const Finding& finding, const std::string& system, const char* value = "near_share") {
   if (!finding.Done()) return NAN;
   for (const json& map : finding.result->values.at("maps")) {
-    if (map.at("system") == system && map.at("near_share").is_number()) {
-      return map["near_share"].get<double>();
+    if (map.at("system") == system && map.contains(value) && map[value].is_number()) {
+      return map[value].get<double>();
     }
   }
   return NAN;
 }
 
 // Over the layers.
-double MeanNear(const Findings& findings, const Request& request, const std::string& system) {
-  double sum = 0;
+Estimate MeanNear(const Findings& findings, const Request& request, const std::string& system) {
+  Estimate mean{0, 0, 0};
   for (int layer = 0; layer < kLayers; ++layer) {
-    sum += NearOf(findings.At(MapId(layer, request.seeds[0])), system);
+    const Finding& finding = findings.At(MapId(layer, request.seeds[0]));
+    mean.value += NearOf(finding, system) / kLayers;
+    mean.low += NearOf(finding, system, "near_low") / kLayers;
+    mean.high += NearOf(finding, system, "near_high") / kLayers;
+    if (mean.unfit.empty()) mean.unfit = HardlyTrained(findings, finding);
   }
-  return sum / kLayers;
+  return mean;
 }
 
 std::string LocalityFigureOf(const Result& result) {
@@ -260,19 +281,19 @@ std::vector<Block> ReportLocality(const Findings& findings, const Request& reque
 
 std::vector<std::string> SummariseLocality(const Findings& findings, const Request& request) {
   std::vector<std::string> sentences;
-  const double cosformer = MeanNear(findings, request, "cosformer");
-  const double softmax = MeanNear(findings, request, "softmax");
-  if (std::isfinite(cosformer) && std::isfinite(softmax)) {
-    sentences.push_back(
-        fmt::format("Of a query's weight, cosFormer puts {:.0f} % on keys at most {} tokens away, "
-                    "softmax {:.0f} "
-                    "%, on average over the layers; the paper has cosFormer's re-weighting favour "
-                    "neighbours as "
-                    "softmax does: {}.",
-                    100 * cosformer, kNear, 100 * softmax,
-                    cosformer >= softmax         ? "here at least as much"
-                    : cosformer >= 0.5 * softmax ? "here less, though of the same order"
-                                                 : "here far less"));
+  const Estimate cosformer = MeanNear(findings, request, "cosformer");
+  const Estimate softmax = MeanNear(findings, request, "softmax");
+  if (cosformer.Known() && softmax.Known()) {
+    const Order order = OrderOf(cosformer, softmax);
+    sentences.push_back(fmt::format(
+        "Of a query's weight, cosFormer puts {:.0f} % on keys at most {} tokens away, "
+        "softmax {:.0f} %, on average over the layers; the paper has cosFormer's "
+        "re-weighting favour neighbours as softmax does{}.",
+        100 * cosformer.value, kNear, 100 * softmax.value,
+        order.sign == 0                          ? "; ours are " + order.why
+        : order.sign > 0                         ? ": here more than it"
+        : cosformer.value >= 0.5 * softmax.value ? ": here less, though of the same order"
+                                                 : ": here far less"));
     // What a query that looks everywhere alike would have; causal, from 64 to 255 tokens before it.
     double even = 0;
     for (int i = 4 * kNear; i < kTokens; ++i) even += (kNear + 1.0) / (i + 1);

@@ -114,7 +114,8 @@ std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& req
   }
   std::vector<Block> blocks = {Heading{"How it was made"}, Bullets{items}};
   blocks.push_back(Paragraph{
-      "Each cell is a directory with its recipe, its log (which begins with the commands) and what "
+      "✗ is out of memory, ◔ out of its time, ! another failure, - what a system does not do. Each "
+      "cell is a directory with its recipe, its log (which begins with the commands) and what "
       "they wrote; results.jsonl has a line a result. The same command goes on with what is "
       "left:"});
   blocks.push_back(Code{command});

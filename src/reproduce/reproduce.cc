@@ -262,10 +262,9 @@ std::string DryRun(const Experiment& experiment, const Request& request,
       text += fmt::format("{}: not run: {}\n", cell.label, cell.absent);
     } else if (job == jobs.end()) {
       text += fmt::format("{}: {}\n", cell.label,
-                          result == nullptr                 ? "not needed"
-                          : result->state == State::kDone   ? "done"
-                          : result->state == State::kFailed ? "✗ " + result->reason
-                                                            : "- " + result->reason);
+                          result == nullptr               ? "not needed"
+                          : result->state == State::kDone ? "done"
+                                                          : SignOf(*result) + " " + result->reason);
     } else {
       text += fmt::format("{}:{}{}\n", cell.label,
                           job->resumed   ? " goes on"

@@ -95,6 +95,13 @@ Result ParseLine(std::string_view text, const std::string& where) {
 
 }  // namespace
 
+std::string SignOf(const Result& result) {
+  if (result.state == State::kDone) return "✓";
+  if (result.state == State::kRefused) return kSigns[3].first;
+  const std::string by = result.values.value("failed_by", "");
+  return kSigns[by == "memory" ? 0 : by == "time" ? 1 : 2].first;
+}
+
 std::string UtcText(std::time_t time) {
   std::tm parts{};
   gmtime_r(&time, &parts);

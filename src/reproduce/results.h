@@ -2,12 +2,14 @@
 // end and on the disk before the next begins.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reproduce/cell.h"
@@ -38,6 +40,14 @@ struct Result {
   std::string started;   // the first time, "2026-01-31T12:00:00Z"
   std::string finished;  // as well
 };
+
+// What tables and lists show of what did not become a result, and what each of the signs stands
+// for.
+inline constexpr std::array<std::pair<const char*, const char*>, 4> kSigns = {
+    {{"✗", "out of memory"}, {"◔", "out of time"}, {"!", "failed"}, {"-", "refused"}}};
+
+// One of them; "✓" for what is done.
+std::string SignOf(const Result& result);
 
 // A time as results have it.
 std::string UtcText(std::time_t time);

@@ -415,20 +415,13 @@ RunSummary RunJobs(const Experiment& experiment, const std::vector<Cell>& cells,
       break;
     }
     results.Add(*result);
-    switch (result->state) {
-      case State::kDone:
-        ++summary.done;
-        table.End(cell, "✓", cell.support ? "" : experiment.figure(*result), result->seconds);
-        break;
-      case State::kFailed:
-        ++summary.failed;
-        table.End(cell, "✗", result->reason, result->seconds);
-        break;
-      case State::kRefused:
-        ++summary.refused;
-        table.End(cell, "-", result->reason, result->seconds);
-        break;
-    }
+    const bool done = result->state == State::kDone;
+    ++(done ? summary.done : result->state == State::kFailed ? summary.failed : summary.refused);
+    table.End(cell, SignOf(*result),
+              !done          ? result->reason
+              : cell.support ? ""
+                             : experiment.figure(*result),
+              result->seconds);
     if (interrupt.Signal() != 0) {
       summary.signal = interrupt.Signal();
       break;

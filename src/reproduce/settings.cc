@@ -40,6 +40,13 @@ void Settings::Remove(const std::string& option) {
   std::erase_if(options, [&](const auto& pair) { return pair.first == option; });
 }
 
+std::string Settings::Value(const std::string& option) const {
+  for (const auto& [name, value] : options) {
+    if (name == option) return value;
+  }
+  return "";
+}
+
 std::string TomlEscaped(const std::string& text) {
   std::string escaped;
   for (const char c : text) {

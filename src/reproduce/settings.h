@@ -17,6 +17,8 @@ struct Settings {
   void Set(const std::string& option, const std::string& value);
   void SetText(const std::string& option, const std::string& text);
   void Remove(const std::string& option);
+  // The value as it stands in the recipe; empty: it is not there.
+  std::string Value(const std::string& option) const;
 };
 
 // As a file.

@@ -42,6 +42,9 @@ std::vector<std::string> DataWords(const Set& set, const Settings& settings) {
 void AddPerplexity(const std::string& prefix, double loss, const json& split, json& values) {
   const auto tokens = split.at("tokens").get<double>(), words = split.at("words").get<double>();
   values[prefix + "token_perplexity"] = std::exp(loss);
+  if (split.contains("unigram_perplexity")) {
+    values[prefix + "unigram_perplexity"] = split["unigram_perplexity"];
+  }
   // Of a text without blanks there is none a word.
   values[prefix + "perplexity"] = std::exp(words > 0 ? loss * (tokens - 1) / words : loss);
 }
@@ -83,9 +86,11 @@ Cell TrainingCell(const Request& request, const Training& training) {
     settings.Remove("warmup");
     settings.Remove("eval-every");
   }
+  const std::string steps = training.settings.Value("steps");
   Cell cell{.id = training.id, .label = training.label, .system = training.system};
   cell.task = training.task;
   cell.seed = training.seed;
+  cell.steps = steps.empty() ? 0 : std::stoll(steps);
   cell.absent = training.set.absent;
   cell.files = {{kRecipeFile, TomlOf(settings)}};
   const std::string run = "{cell}/" + training.run;
@@ -216,27 +221,50 @@ std::string MajorityText(const Findings& findings, const Request& request,
   return "";
 }
 
+Estimate EstimateOf(const Findings& findings, const Request& request, const std::string& what,
+                    const std::string& value) {
+  const std::vector<const Finding*> seeds = RepeatsOf(findings, request, what);
+  const auto spread = SpreadOf(seeds, value);
+  if (!spread) return {};
+  std::string unfit;
+  for (const Finding* seed : seeds) {
+    if (seed->Done() && unfit.empty()) unfit = HardlyTrained(findings, *seed);
+  }
+  constexpr double kChance = 0.02;  // seen between seeds of small language models
+  const auto low = SpreadOf(seeds, "low"), high = SpreadOf(seeds, "high");
+  if (low && high) return {spread->mean, low->low, high->high, unfit};
+  if (spread->count == 1) return Around(spread->mean, kChance, unfit);
+  return {spread->mean, spread->low, spread->high, unfit};
+}
+
+std::string PerplexityText(double perplexity) {
+  return perplexity < 1e5 ? fmt::format("{:.1f}", perplexity) : fmt::format("{:.3g}", perplexity);
+}
+
 std::string AccuracySentence(const Findings& findings, const Request& request,
                              const std::string& task, const std::string& title,
                              const PublishedTable& published) {
-  const auto mean = [&](const char* system, const char* value) {
-    return 100 * MeanOf(findings, request, TaskAndSystem(task, system), value);
+  const auto estimate = [&](const char* system) {
+    return EstimateOf(findings, request, TaskAndSystem(task, system), "accuracy");
   };
-  const double ours = mean("cosformer", "accuracy"), softmax = mean("softmax", "accuracy");
-  if (!std::isfinite(ours)) return "";
-  std::string text = fmt::format("{}: cosFormer {:.1f} %", title, ours);
-  if (std::isfinite(softmax)) text += fmt::format(", softmax {:.1f} %", softmax);
-  text += fmt::format(", always the same class {:.1f} %", mean("cosformer", "majority"));
+  const Estimate ours = estimate("cosformer"), softmax = estimate("softmax");
+  if (!ours.Known()) return "";
+  std::string text = fmt::format("{}: cosFormer {:.1f} %", title, 100 * ours.value);
+  if (softmax.Known()) text += fmt::format(", softmax {:.1f} %", 100 * softmax.value);
+  const double majority = MeanOf(findings, request, TaskAndSystem(task, "cosformer"), "majority");
+  text += fmt::format(", always the same class {:.1f} %", 100 * majority);
   const auto theirs = published.Find("cosformer", task);
-  if (!theirs) return text;
-  const double reference = published.Find("softmax", task).value_or(NAN);
-  text += fmt::format("; the paper: cosFormer {:.1f}", *theirs);
-  text += std::isfinite(reference) ? fmt::format(", softmax {:.1f} %", reference) : " %";
-  if (std::isfinite(softmax) && std::isfinite(reference)) {
-    text +=
-        (ours > softmax) == (*theirs > reference) ? ", in the same order" : ", in the other order";
+  const auto reference = published.Find("softmax", task);
+  if (theirs) {
+    text += fmt::format("; the paper: cosFormer {:.1f}", *theirs);
+    text += reference ? fmt::format(", softmax {:.1f} %", *reference) : " %";
   }
-  return text;
+  if (softmax.Known() && theirs && reference) {
+    text += BesideThePaper(OrderOf(ours, softmax), *theirs, *reference);
+  } else if (!ours.unfit.empty()) {
+    text += "; ours is " + ours.unfit;
+  }
+  return text + ".";
 }
 
 Table PublishedAccuracies(const PublishedTable& published, const Request& request,

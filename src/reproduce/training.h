@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "reproduce/conclusion.h"
 #include "reproduce/experiment.h"
 #include "reproduce/sets.h"
 #include "reproduce/settings.h"
@@ -71,6 +72,11 @@ std::vector<const Finding*> RepeatsOf(const Findings& findings, const Request& r
 double MeanOf(const Findings& findings, const Request& request, const std::string& what,
               const std::string& value);
 
+// The mean over them as an estimate of "accuracy" or "perplexity", which nothing follows from if
+// one of them was hardly trained.
+Estimate EstimateOf(const Findings& findings, const Request& request, const std::string& what,
+                    const std::string& value);
+
 // "61.20" of one seed, "61.20 (60.10–62.00)" of several; what Shown() gives if none is done.
 // `scale` multiplies, as 100 makes percents; `after` stands behind the figure, before its marks.
 std::string SpreadText(std::span<const Finding* const> findings, const std::string& value,
@@ -83,8 +89,11 @@ std::string MajorityText(const Findings& findings, const Request& request, const
 // "61.20"; "" where there is none.
 std::string PercentText(double percent);
 
-// A sentence without its full stop: a task's accuracies, cosFormer's and softmax's, beside the
-// majority and the published ones; empty where cosFormer was not run.
+// "91.5", "3.82e+06": the perplexities of what was hardly trained are astronomic.
+std::string PerplexityText(double perplexity);
+
+// A sentence: a task's accuracies, cosFormer's and softmax's, beside the majority and the published
+// ones, and what follows; empty where cosFormer was not run.
 std::string AccuracySentence(const Findings& findings, const Request& request,
                              const std::string& task, const std::string& title,
                              const PublishedTable& published);

@@ -182,6 +182,7 @@ TEST_F(ExperimentsTest, EfficiencySetsRatiosBesideThePapers) {
     if (cell.system == "performer") {
       result.state = State::kFailed;
       result.reason = "out of memory: more than 8 GiB";
+      result.values = {{"failed_by", "memory"}};
       if (cell.length == 2048) continue;
     }
     results.Add(result);
@@ -189,10 +190,41 @@ TEST_F(ExperimentsTest, EfficiencySetsRatiosBesideThePapers) {
   std::vector<std::string> summary;
   const std::string html = Html(experiment, request, results, &summary);
   // 33.45 to 7.83, of the paper.
-  EXPECT_TRUE(Contains(summary.at(0), "2.50 × softmax's speed here, 4.27 × in the paper"));
+  EXPECT_TRUE(Contains(summary.at(0),
+                       "2.50 × softmax's speed here, 4.27 × in the paper, in the same order"));
+  EXPECT_TRUE(Contains(summary.back(), "✗ out of memory: Performer at 1,024, inference; "));
   EXPECT_TRUE(Contains(html, "✗ [1]"));
   EXPECT_TRUE(Contains(html, "out of memory: more than 8 GiB"));
   EXPECT_TRUE(Contains(html, "<svg"));
+}
+
+TEST_F(ExperimentsTest, FromSpeedsThatAreAlikeOrOfABusyMachineNothingFollows) {
+  const Experiment experiment = EfficiencyExperiment();
+  Request asked;
+  asked.systems = {"softmax", "cosformer", "performer"};
+  asked.lengths = {1024};
+  const Request request = Complete(experiment, asked);
+  const auto summary = [&](double cosformer, bool busy, const std::string& file) {
+    Results results(Path(file));
+    for (const Cell& cell : experiment.cells(request)) {
+      const double steps = cell.system == "softmax" ? 10 : cosformer;
+      results.Add(Done(cell, {{"steps_per_second", steps},
+                              {"seconds_per_step", 1 / steps},
+                              {"memory_bytes", 1 << 20},
+                              {"busy", busy && cell.system == "cosformer"}}));
+    }
+    std::vector<std::string> sentences;
+    Html(experiment, request, results, &sentences);
+    return sentences.at(0);
+  };
+  EXPECT_TRUE(Contains(summary(25, false, "apart"), ", in the same order; no other that was run"));
+  const std::string tie = summary(10.5, false, "tie");
+  EXPECT_TRUE(Contains(tie, "ours are not apart by more than their intervals, so nothing follows"));
+  EXPECT_FALSE(Contains(tie, "order"));
+  const std::string busy = summary(25, true, "busy");
+  EXPECT_TRUE(Contains(busy, "measured on a busy machine, so nothing follows (cosFormer at 1,024"));
+  EXPECT_FALSE(Contains(busy, "order"));
+  EXPECT_FALSE(Contains(busy, "fast"));
 }
 
 TEST_F(ExperimentsTest, SystemsThatAreDrawnTogetherDifferInColour) {
@@ -232,12 +264,14 @@ TEST_F(ExperimentsTest, AnArenaReportHasIntervalsAndTheMajority) {
   Results results(Path("results"));
   for (const Cell& cell : experiment.cells(request)) {
     if (cell.support) continue;
-    results.Add(Done(cell, {{"accuracy", cell.system == "softmax" ? 0.6 : 0.5},
-                            {"low", 0.48},
-                            {"high", 0.52},
-                            {"majority", 0.505},
+    const double accuracy = cell.system == "softmax" ? 0.6 : 0.5;
+    const bool pathfinder = cell.task == "pathfinder";
+    results.Add(Done(cell, {{"accuracy", accuracy},
+                            {"low", accuracy - 0.02},
+                            {"high", accuracy + 0.02},
+                            {"majority", pathfinder ? 0.505 : 0.2},
                             {"parameters", 1000},
-                            {"steps", 10},
+                            {"steps", 20000},
                             {"tokens_per_second", 1000}}));
   }
   std::vector<std::string> summary;
@@ -251,8 +285,11 @@ TEST_F(ExperimentsTest, AnArenaReportHasIntervalsAndTheMajority) {
   EXPECT_TRUE(Contains(summary.at(0), "ListOps: cosFormer 50.0 %, softmax 60.0 %"));
   EXPECT_TRUE(
       Contains(summary.at(0), "the paper: cosFormer 37.9, softmax 36.4 %, in the other order"));
-  EXPECT_TRUE(Contains(summary.at(0), "not above always the same class"));
-  EXPECT_TRUE(Contains(summary.back(), "1 of 1 other systems have more"));
+  EXPECT_TRUE(Contains(summary.at(4),
+                       "ours are hardly trained, so nothing follows (Pathfinder, "
+                       "cosFormer: an accuracy that is not above always the same"));
+  EXPECT_FALSE(Contains(summary.at(4), "order"));
+  EXPECT_TRUE(Contains(summary.back(), "it is hardly trained, so nothing follows (Pathfinder"));
 }
 
 TEST_F(ExperimentsTest, TheMarkOfANoteComesAfterTheInterval) {
@@ -289,6 +326,79 @@ TEST_F(ExperimentsTest, SeedsArePutTogetherAsMeanAndRange) {
   EXPECT_TRUE(Contains(html, "<td class=\"r\">1,010</td>"));  // steps are whole
   EXPECT_TRUE(
       Contains(summary.at(0), "cosFormer's test perplexity is 91.5 a word, softmax's 101.5"));
+  EXPECT_TRUE(Contains(summary.at(0), ", in the same order."));
+}
+
+TEST_F(ExperimentsTest, FromModelsOfOneStepNothingFollows) {
+  Request asked;
+  asked.data = Sets();
+  for (const Experiment& experiment : {LanguageModelExperiment(), AblationExperiment()}) {
+    const Request request = Complete(experiment, asked);
+    Results results(Path(experiment.name));
+    for (const Cell& cell : experiment.cells(request)) {
+      results.Add(Done(cell, {{"perplexity", cell.system == "cosformer" ? 1667278.0 : 3816205.9},
+                              {"steps", 1},
+                              {"tokens_per_second", 1000}}));
+    }
+    std::vector<std::string> summary;
+    Html(experiment, request, results, &summary);
+    ASSERT_FALSE(summary.empty());
+    for (const std::string& sentence : summary) {
+      EXPECT_TRUE(Contains(sentence, "hardly trained, so nothing follows (")) << sentence;
+      EXPECT_TRUE(Contains(sentence, "1 of the ")) << sentence;
+      EXPECT_FALSE(Contains(sentence, "as in the paper")) << sentence;
+      EXPECT_FALSE(Contains(sentence, "order")) << sentence;
+    }
+  }
+}
+
+TEST_F(ExperimentsTest, FromMapsOfHardlyTrainedModelsNothingFollows) {
+  const Experiment experiment = LocalityExperiment();
+  Request asked;
+  asked.data = Sets();
+  const Request request = Complete(experiment, asked);
+  const auto summary = [&](int steps, double half, const std::string& file) {
+    Results results(Path(file));
+    for (const Cell& cell : experiment.cells(request)) {
+      nlohmann::json maps = nlohmann::json::array();
+      for (const auto& [system, near] : {std::pair("softmax", 0.5), std::pair("cosformer", 0.6)}) {
+        maps.push_back({{"system", system},
+                        {"near_share", near},
+                        {"near_low", near - half},
+                        {"near_high", near + half},
+                        {"mean_weight_by_distance", {0.5, 0.5}}});
+      }
+      results.Add(Done(cell, cell.task == "map" ? nlohmann::json{{"maps", maps}}
+                                                : nlohmann::json{{"steps", steps}}));
+    }
+    std::vector<std::string> sentences;
+    Html(experiment, request, results, &sentences);
+    return sentences.at(0);
+  };
+  EXPECT_TRUE(Contains(summary(600, 0.04, "apart"), "here more than it"));
+  EXPECT_TRUE(Contains(summary(600, 0.06, "tie"), "ours are not apart by more than their"));
+  const std::string one = summary(1, 0.04, "one");
+  EXPECT_TRUE(
+      Contains(one, "ours are hardly trained, so nothing follows (training Transformer: 1"));
+  EXPECT_FALSE(Contains(one, "here more"));
+}
+
+TEST_F(ExperimentsTest, ATieOfAccuraciesIsNoAgreement) {
+  const Experiment experiment = FinetuneExperiment();
+  Request asked;
+  asked.data = Sets();
+  asked.systems = {"softmax", "cosformer"};
+  asked.tasks = {"sst-2"};
+  const Request request = Complete(experiment, asked);
+  Results results(Path("results"));
+  for (const Cell& cell : experiment.cells(request)) {
+    results.Add(Done(cell, {{"accuracy", 0.7}, {"low", 0.65}, {"high", 0.75}, {"majority", 0.5}}));
+  }
+  std::vector<std::string> summary;
+  Html(experiment, request, results, &summary);
+  EXPECT_TRUE(Contains(summary.at(0), "cosFormer 70.0 %, softmax 70.0 %"));
+  EXPECT_TRUE(Contains(summary.at(0), "ours are not apart by more than their intervals"));
+  EXPECT_FALSE(Contains(summary.at(0), "order"));
 }
 
 TEST_F(ExperimentsTest, AGateIsSetBesideSoftmaxAndNotCountedAmongThePapersSystems) {
@@ -305,7 +415,9 @@ TEST_F(ExperimentsTest, AGateIsSetBesideSoftmaxAndNotCountedAmongThePapersSystem
   std::vector<std::string> summary;
   Html(experiment, request, results, &summary);
   EXPECT_TRUE(Contains(summary.at(1), "cosFormer has 80.0: 0.800 × softmax's"));
-  EXPECT_TRUE(Contains(summary.at(2), "0 of the 1 other systems"));
+  EXPECT_TRUE(Contains(summary.at(2),
+                       "Of the 1 other systems of the paper that were run 0 are "
+                       "better than cosFormer, 1 worse, and of 0 nothing follows"));
 }
 
 TEST_F(ExperimentsTest, AMapOfQueriesThatLookEverywhereAlikeLiesOnItsReference) {
@@ -348,6 +460,7 @@ TEST_F(ExperimentsTest, AnAblationThatFailedCountsAsTheWorst) {
     if (cell.system == "identity") {
       result.state = State::kFailed;
       result.reason = "the loss is not finite";
+      result.values = {{"failed_by", "error"}};
     }
     results.Add(result);
   }
