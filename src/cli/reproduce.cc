@@ -89,6 +89,7 @@ std::string CommandText(const ReproduceArguments& arguments) {
   add("--scale", request.scale);
   add("--budget", arguments.budget);
   add("--memory", arguments.memory);
+  if (request.eval_tokens > 0) add("--eval-tokens", fmt::format("{}", request.eval_tokens));
   if (request.threads > 0) add("--threads", fmt::format("{}", request.threads));
   return reproduce::ShellText(words);
 }
@@ -136,6 +137,10 @@ int RunReproduce(const ReproduceArguments& arguments) {
   }
   if (!asked.data.empty()) asked.data = fs::canonical(asked.data).string();
   CheckThreads(asked.threads);
+  if (asked.eval_tokens < 0) {
+    throw Error(
+        fmt::format("--eval-tokens is {}; it must be at least 1, or 0 for all", asked.eval_tokens));
+  }
   if (!arguments.memory.empty()) asked.memory = MemoryLimit(arguments.memory);
   reproduce::RunOptions options;
   options.budget =
@@ -203,9 +208,12 @@ void AddReproduce(CLI::App& app, int& code) {
       ->default_str("compact");
   command
       ->add_option("--budget", arguments->budget,
-                   "Time for what is left, as 2h or 90m: each cell gets its share. Otherwise "
-                   "trainings make the steps of their recipes")
+                   "Time for all that is left, what is evaluated included, as 2h or 90m: each "
+                   "cell gets its share. Otherwise trainings make the steps of their recipes")
       ->default_str("");
+  command->add_option("--eval-tokens", request.eval_tokens,
+                      "Evaluate on this many tokens of a split at most, spread over it; 0: on all "
+                      "of it, or what a budget leaves time for");
   command
       ->add_option(
           "--memory", arguments->memory,

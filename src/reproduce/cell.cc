@@ -44,12 +44,14 @@ std::string DirectoryOf(const Cell& cell) {
 
 std::string Fill(std::string text, const Places& places) {
   const std::string threads = fmt::format("{}", places.threads);
+  const std::string eval_tokens = fmt::format("{}", places.eval_tokens);
   for (const auto& [name, value] :
        {std::pair<std::string_view, const std::string&>{"{out}", places.out},
         {"{cell}", places.cell},
         {"{data}", places.data},
         {"{json}", places.json},
-        {"{threads}", threads}}) {
+        {"{threads}", threads},
+        {"{eval_tokens}", eval_tokens}}) {
     for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size()) {
       text.replace(at, name.size(), value);
     }

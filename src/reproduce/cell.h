@@ -9,7 +9,8 @@ namespace cosformer::reproduce {
 
 // In words and files, {out} stands for the experiment's directory, {cell} for the cell's, {data}
 // for that of the user's sets: where they are changes no result. In words also {json} for the file
-// that the command's results go to, and {threads} for a number that changes no result.
+// that the command's results go to, {threads} for a number that changes no result, and
+// {eval_tokens} for how much of a split a budget leaves time to evaluate, 0: all of it.
 struct Command {
   std::vector<std::string> words;  // from the subcommand on
   // The file in the cell's directory that {json} becomes. It takes this name only when the command
@@ -67,6 +68,7 @@ struct Places {
   std::string data = {};
   std::string json = {};
   int threads = 0;
+  int64_t eval_tokens = 0;
 };
 
 // The text with its placeholders filled in.

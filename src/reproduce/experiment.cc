@@ -88,6 +88,9 @@ Request Complete(const Experiment& experiment, Request request) {
   RequireChoice("--lengths", request.lengths, experiment.lengths, experiment.name);
   RequireChoice("--seeds", request.seeds, std::vector<int64_t>(experiment.seeded ? 1 : 0),
                 experiment.name);
+  if (request.eval_tokens > 0 && !experiment.seeded) {
+    throw Error(fmt::format("{} evaluates nothing: leave --eval-tokens out", experiment.name));
+  }
   for (const std::string& system : request.systems) CheckSystem(system);
   for (const std::string& task : request.tasks) {
     if (std::count(experiment.tasks.begin(), experiment.tasks.end(), task) > 0) continue;

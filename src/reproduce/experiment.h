@@ -23,9 +23,10 @@ struct Request {
   std::vector<int64_t> seeds = {};
   std::vector<int64_t> lengths = {};
   std::string scale = {};
-  int64_t memory = 0;    // bytes a process; 0: the machine's
-  int threads = 0;       // 0: all cores
-  bool by_time = false;  // trainings take their share of a budget instead of their steps
+  int64_t memory = 0;       // bytes a process; 0: the machine's
+  int threads = 0;          // 0: all cores
+  int64_t eval_tokens = 0;  // of a split that trainings evaluate at most; 0: all of it
+  bool by_time = false;     // trainings take their share of a budget instead of their steps
 };
 
 // What is known of a cell.

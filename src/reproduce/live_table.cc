@@ -19,18 +19,18 @@ int Widest(const std::vector<const Cell*>& cells) {
 
 }  // namespace
 
-LiveTable::LiveTable(const std::vector<const Cell*>& cells)
-    : meter_(std::chrono::seconds(60)), label_columns_(Widest(cells)), total_(cells.size()) {}
-
-LiveTable::LiveTable(const std::vector<const Cell*>& cells, std::FILE* stream,
-                     const report::Screen& screen)
-    : meter_(stream, screen, report::Meter::Clock::now()),
+LiveTable::LiveTable(const std::vector<const Cell*>& cells, double budget,
+                     report::Clock::time_point begin)
+    : meter_(std::chrono::seconds(60)),
       label_columns_(Widest(cells)),
-      total_(cells.size()) {}
+      total_(cells.size()),
+      budget_(budget),
+      begin_(begin) {}
 
 void LiveTable::Show(const Cell& cell, double part, const std::string& text) {
-  const double done = (static_cast<double>(ended_) + std::clamp(part, 0.0, 1.0)) /
-                      static_cast<double>(std::max<size_t>(1, total_));
+  const double done = budget_ > 0 ? report::SecondsSince(begin_) / budget_
+                                  : (static_cast<double>(ended_) + std::clamp(part, 0.0, 1.0)) /
+                                        static_cast<double>(std::max<size_t>(1, total_));
   meter_.Show(done, fmt::format("{} of {}: {}{}{}", ended_ + 1, total_, cell.label,
                                 text.empty() ? "" : ", ", text));
 }

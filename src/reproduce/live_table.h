@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "report/clock.h"
 #include "report/meter.h"
 #include "reproduce/cell.h"
 #include "reproduce/results.h"
@@ -14,10 +15,9 @@ namespace cosformer::reproduce {
 
 class LiveTable {
  public:
-  // `cells` are those that will be run.
-  explicit LiveTable(const std::vector<const Cell*>& cells);
-  // Elsewhere than on stderr, for tests.
-  LiveTable(const std::vector<const Cell*>& cells, std::FILE* stream, const report::Screen& screen);
+  // `cells` are those that will be run. With a budget of so many seconds since then, how far it is
+  // spent is what is shown as done.
+  LiveTable(const std::vector<const Cell*>& cells, double budget, report::Clock::time_point begin);
 
   // `part` of the running cell is done, from 0 to 1; `text` says what it is at.
   void Show(const Cell& cell, double part, const std::string& text);
@@ -30,6 +30,8 @@ class LiveTable {
   int label_columns_ = 0;
   size_t total_ = 0;
   size_t ended_ = 0;
+  double budget_ = 0;
+  report::Clock::time_point begin_;
 };
 
 }  // namespace cosformer::reproduce

@@ -83,7 +83,7 @@ std::vector<Cell> LocalityCells(const Request& request) {
                     "--json", "{json}"});
       cell.commands = {{words, "map.json"}};
       cell.needs = needs;
-      cell.weight = 0;
+      cell.weight = 0.05;  // some seconds
       cells.push_back(std::move(cell));
     }
   }

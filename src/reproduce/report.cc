@@ -10,6 +10,7 @@
 #include <set>
 
 #include "report/units.h"
+#include "reproduce/conclusion.h"
 
 namespace cosformer::reproduce {
 namespace {
@@ -64,6 +65,23 @@ std::string RuleText(const Findings& findings, const Request& request) {
   return text;
 }
 
+// What part of their splits trainings were judged by, where it was not all.
+std::string EvaluatedText(const Findings& findings) {
+  double least = 1, most = 0;
+  for (const Finding& finding : findings.all()) {
+    const double part = finding.Value("evaluated_part");
+    if (!std::isfinite(part)) continue;
+    least = std::min(least, part);
+    most = std::max(most, part);
+  }
+  if (least == 1) return "";
+  return fmt::format(
+      "Evaluated: {} of the test (or validation) splits, spread over them, as the budget or "
+      "--eval-tokens left room for; the part of each is in its line of report.csv.",
+      most - least < 0.005 ? fmt::format("{:.2g} %", 100 * least)
+                           : fmt::format("{:.2g} to {:.2g} %", 100 * least, 100 * most));
+}
+
 // Where and when the results came about.
 struct Origin {
   std::string machine;  // several, if there were
@@ -102,7 +120,10 @@ std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& req
   std::vector<std::string> counts;
   for (const auto& [state, count] : states) counts.push_back(fmt::format("{} {}", count, state));
   std::vector<std::string> items = {fmt::format("Results: {}.", fmt::join(counts, ", "))};
-  if (const std::string rule = RuleText(findings, request); !rule.empty()) items.push_back(rule);
+  for (const std::string& rule :
+       {RuleText(findings, request), EvaluatedText(findings), ConclusionRule()}) {
+    if (!rule.empty()) items.push_back(rule);
+  }
   if (experiment.seeded) {
     items.push_back(fmt::format("Seeds: {}.", fmt::join(request.seeds, ", ")));
   }

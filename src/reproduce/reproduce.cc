@@ -116,7 +116,7 @@ std::string TimeLeft(const Experiment& experiment, const Request& request,
     const std::string shared = fmt::format("{} are shared out over them: {}",
                                            FormatDuration(options.budget), FormatDuration(most));
     return trainings > 0
-               ? shared + " at most for each, evaluation of the test split aside"
+               ? shared + " at most for each, what it evaluates included"
                : shared + " for each, and what others leave over; one that takes longer is stopped";
   }
   if (trainings == 0) return experiment.pace;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <ctime>
@@ -32,8 +33,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Of a training's share: the rest is for starting, the test split and the evaluation after it.
-constexpr double kTrainingPart = 0.8;
+// Of the budget: the rest is for the first preparation of data, and for the report.
+constexpr double kSharedPart = 0.95;
+// Of a training's share: the rest is for starting, and for an evaluation of its own after it.
+constexpr double kTrainingPart = 0.9;
 
 std::string Now() { return UtcText(std::time(nullptr)); }
 
@@ -85,15 +88,49 @@ int StoppedBy(const Ending& ending) {
   return 0;
 }
 
+// The time of a budget, shared out again as it goes: what came before the trainings has taken some
+// of it, and they are to have the same.
+class BudgetClock {
+ public:
+  BudgetClock(const std::vector<Job>& jobs, const RunOptions& options) : options_(options) {
+    for (const Job& job : jobs) weight_left_ += job.cell->weight;
+    if (weight_left_ > 0) rate_ = kSharedPart * options.budget / weight_left_;
+  }
+
+  bool Limited() const { return options_.budget > 0; }
+  // Seconds until it is over.
+  double Left() const { return options_.budget - report::SecondsSince(options_.begin); }
+  // Of a measurement: what quick ones leave over goes to the slow ones.
+  double ShareOfWhatIsLeft(const Cell& cell) const {
+    if (!Limited() || weight_left_ == 0) return 0;
+    return std::max(kLeast, cell.weight * Left() / weight_left_);
+  }
+  // Of a training: no more than those before it had, since they are compared.
+  double EqualShare(const Cell& cell) {
+    if (!Limited() || cell.weight == 0) return 0;
+    rate_ = std::min(rate_, ShareOfWhatIsLeft(cell) / cell.weight);
+    return rate_ * cell.weight;
+  }
+  void End(const Cell& cell) { weight_left_ -= cell.weight; }
+
+ private:
+  static constexpr double kLeast = 1e-3;  // seconds; 0 would be any number
+
+  const RunOptions& options_;
+  double weight_left_ = 0;
+  double rate_ = 0;  // seconds for a weight of 1
+};
+
 class CellRun {
  public:
   CellRun(const Experiment& experiment, const Job& job, const RunOptions& options,
-          const Interrupt& interrupt, LiveTable& table)
+          const Interrupt& interrupt, BudgetClock& clock, LiveTable& table)
       : experiment_(experiment),
         job_(job),
         cell_(*job.cell),
         options_(options),
         interrupt_(interrupt),
+        clock_(clock),
         table_(table) {
     result_.cell = cell_.id;
     result_.key = KeyOf(cell_);
@@ -143,16 +180,9 @@ class CellRun {
         std::any_of(cell_.commands.begin(), cell_.commands.end(),
                     [&](const Command& command) { return Resumes(directory_, command); });
     for (const File& file : cell_.files) {
-      std::string contents = file.contents;
-      if (file.name == kRecipeFile) {
-        contents = Fill(contents, {TomlEscaped(options_.out), TomlEscaped(directory_.string()),
-                                   TomlEscaped(options_.data)});
-        if (job_.share > 0 && IsTraining(cell_)) {
-          if (resumes) continue;  // it goes on for the time that it began with
-          contents += fmt::format("minutes = {}\n", MinutesOf(job_.share));
-        }
-      }
-      report::WriteFile((directory_ / file.name).string(), contents);
+      // One that goes on does so for the time that it began with.
+      if (file.name == kRecipeFile && resumes && job_.share > 0) continue;
+      WriteFile(file);
     }
     result_.started = Now();
     const json begun = json::parse(ReadFrom(BegunPath(), 0), nullptr, false);
@@ -161,6 +191,45 @@ class CellRun {
       result_.seconds = begun["seconds"].get<double>();
     }
     NoteTime(0);
+  }
+
+  void WriteFile(const File& file, const std::string& more = "") const {
+    std::string contents = file.contents;
+    if (file.name == kRecipeFile) {
+      contents = Fill(contents, {TomlEscaped(options_.out), TomlEscaped(directory_.string()),
+                                 TomlEscaped(options_.data)});
+    }
+    report::WriteFile((directory_ / file.name).string(), contents + more);
+  }
+
+  // Of a training that is about to begin: what came before it in the cell, as the first preparation
+  // of its data, is not in its share.
+  void SettleShare() {
+    job_.share = result_.share_seconds = clock_.EqualShare(cell_);
+    if (job_.share == 0) return;
+    share_begin_ = report::Clock::now();
+    for (const File& file : cell_.files) {
+      if (file.name != kRecipeFile) continue;
+      WriteFile(file, fmt::format("minutes = {}\n", MinutesOf(job_.share)));
+    }
+  }
+
+  // How much of a split the rest of the share has time for: at the speed of the training, which is
+  // slower than an evaluation. 0: all of it.
+  int64_t EvalTokens() const {
+    if (job_.share == 0) return 0;
+    const json train = json::parse(ReadFrom(directory_ / "train.json", 0), nullptr, false);
+    const double speed = train.is_object() ? train.value("tokens_per_second", 0.0) : 0.0;
+    const double left = share_begin_ ? job_.share - report::SecondsSince(*share_begin_)
+                                     : clock_.Left();  // it was resumed
+    return std::max<int64_t>(1, std::llround(speed * left));
+  }
+
+  // Seconds that a command may take; 0: any number.
+  double TimeLimit() const {
+    if (!clock_.Limited()) return 0;
+    const double left = std::max(1e-3, clock_.Left());
+    return cell_.limited ? std::min(left, job_.share) : left;
   }
 
   // What was done well stays. A training that failed would go on to fail in the same way; where all
@@ -190,8 +259,10 @@ class CellRun {
   bool Run(const Command& command) {
     if (!command.json.empty() && fs::exists(directory_ / command.json)) return true;
     const fs::path log = directory_ / "log.txt";
+    if (!command.run.empty() && !Resumes(directory_, command)) SettleShare();
+    job_.eval_tokens = EvalTokens();
     Process process{options_.program, WordsOf(command, job_, options_, JsonOf(command)),
-                    log.string(), MemoryLimit(), cell_.limited ? job_.share : 0};
+                    log.string(), MemoryLimit(), TimeLimit()};
     std::ofstream(log, std::ios::app) << "$ cosformer " << ShellText(process.words) << "\n";
     std::error_code error;
     const auto offset = static_cast<std::streamoff>(fs::file_size(log, error));
@@ -249,8 +320,10 @@ class CellRun {
   void Judge(const Ending& ending, const std::string& said, bool begun) {
     const std::string sentence = LastSentence(said);
     if (ending.out_of_time) {
-      Fail("time", fmt::format("not done within its share of the budget, {}",
-                               report::FormatDuration(job_.share)));
+      Fail("time", cell_.limited ? fmt::format("not done within its share of the budget, {}",
+                                               report::FormatDuration(job_.share))
+                                 : fmt::format("not done when the budget of {} was used up",
+                                               report::FormatDuration(options_.budget)));
     } else if (ending.out_of_memory) {
       Fail("memory", fmt::format("out of memory: more than {}",
                                  report::FormatBytes(static_cast<double>(MemoryLimit()))));
@@ -287,14 +360,16 @@ class CellRun {
   }
 
   const Experiment& experiment_;
-  const Job& job_;
+  Job job_;
   const Cell& cell_;
   const RunOptions& options_;
   const Interrupt& interrupt_;
+  BudgetClock& clock_;
   LiveTable& table_;
   fs::path directory_;
   Result result_;
   double part_ = 0;
+  std::optional<report::Clock::time_point> share_begin_;  // of a training that was begun here
   int stopped_by_ = 0;
 };
 
@@ -322,8 +397,8 @@ std::vector<std::string> WordsOf(const Command& command, const Job& job, const R
   std::vector<std::string> words;
   for (const auto* part : {&command.words, &command.also}) {
     for (const std::string& word : *part) {
-      words.push_back(
-          Fill(word, {options.out, directory.string(), options.data, json, options.threads}));
+      words.push_back(Fill(word, {options.out, directory.string(), options.data, json,
+                                  options.threads, job.eval_tokens}));
     }
   }
   if (!command.run.empty() && job.share > 0) {
@@ -371,7 +446,7 @@ std::vector<Job> JobsOf(const std::vector<Cell>& cells, const Results& results,
   }
   std::vector<double> weights;
   for (const Job& job : jobs) weights.push_back(job.cell->weight);
-  const std::vector<double> shares = Shares(options.budget, weights);
+  const std::vector<double> shares = Shares(kSharedPart * options.budget, weights);
   for (size_t i = 0; i < jobs.size(); ++i) jobs[i].share = shares[i];
   // Another try makes sense with more time alone.
   std::erase_if(jobs, [&](const Job& job) {
@@ -387,29 +462,29 @@ RunSummary RunJobs(const Experiment& experiment, const std::vector<Cell>& cells,
   RunSummary summary;
   std::vector<const Cell*> running;
   for (const Job& job : jobs) running.push_back(job.cell);
-  LiveTable table(running);
+  LiveTable table(running, options.budget, options.begin);
   const Interrupt interrupt;
-  const auto start = std::chrono::steady_clock::now();
-  const auto spent = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  double weight_left = 0;
-  for (const Job& job : jobs) weight_left += job.cell->weight;
+  const auto start = report::Clock::now();
+  BudgetClock clock(jobs, options);
   for (Job job : jobs) {
     const Cell& cell = *job.cell;
-    // What quick measurements leave over goes to the slow ones. A training's time is the same for
-    // all, since they are compared.
-    if (cell.limited && options.budget > 0 && weight_left > 0) {
-      job.share = std::max(job.share, (options.budget - spent()) * cell.weight / weight_left);
-    }
-    weight_left -= cell.weight;
-    if (const std::string lacking = Lacking(cell, cells, results); !lacking.empty()) {
+    const auto wait = [&](const std::string& why) {
       ++summary.waiting;
-      table.End(cell, "·", "not run: " + lacking, 0);
+      table.End(cell, "·", "not run: " + why, 0);
+      clock.End(cell);
+    };
+    if (clock.Limited() && clock.Left() <= 0) {
+      wait(fmt::format("the budget of {} is used up", report::FormatDuration(options.budget)));
       continue;
     }
-    CellRun run(experiment, job, options, interrupt, table);
+    if (cell.limited) job.share = clock.ShareOfWhatIsLeft(cell);
+    if (const std::string lacking = Lacking(cell, cells, results); !lacking.empty()) {
+      wait(lacking);
+      continue;
+    }
+    CellRun run(experiment, job, options, interrupt, clock, table);
     const std::optional<Result> result = run.Go();
+    clock.End(cell);
     if (!result) {
       summary.signal = run.stopped_by();
       break;
@@ -428,7 +503,7 @@ RunSummary RunJobs(const Experiment& experiment, const std::vector<Cell>& cells,
     }
   }
   table.Clear();
-  summary.seconds = spent();
+  summary.seconds = report::SecondsSince(start);
   return summary;
 }
 

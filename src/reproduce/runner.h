@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "report/clock.h"
 #include "report/interrupt.h"
 #include "reproduce/experiment.h"
 #include "reproduce/results.h"
@@ -17,9 +18,11 @@ struct RunOptions {
   std::string out;        // the experiment's directory, absolute
   std::string data = {};  // that of the user's sets
   int64_t memory = 0;     // resident bytes that a process may have; 0: any number
-  double budget = 0;      // seconds for all that is left to do; 0: as long as it takes
-  int threads = 0;        // 0: all cores
-  bool retry = false;     // run again what failed or was refused
+  // Seconds for all that is left to do, from then on; 0: as long as it takes.
+  double budget = 0;
+  report::Clock::time_point begin = report::Clock::now();
+  int threads = 0;     // 0: all cores
+  bool retry = false;  // run again what failed or was refused
   std::string version = {};
   std::string machine = {};  // a line on it
   std::string command = {};  // of the experiment, as it would be typed
@@ -28,10 +31,11 @@ struct RunOptions {
 // What would be done now, in the order in which it is done.
 struct Job {
   const Cell* cell = nullptr;
-  double share = 0;      // of the budget, in seconds; 0: none
-  bool changed = false;  // there is a result, but of other settings
-  bool resumed = false;  // it was begun before
-  bool retried = false;  // it has a result, but failed or was refused
+  double share = 0;         // of the budget, in seconds; 0: none
+  int64_t eval_tokens = 0;  // of a split, for which that leaves time; 0: all
+  bool changed = false;     // there is a result, but of other settings
+  bool resumed = false;     // it was begun before
+  bool retried = false;     // it has a result, but failed or was refused
 };
 
 // The cells that have no result of these settings. Those that serve others are among them only if
@@ -44,7 +48,7 @@ struct RunSummary {
   int done = 0;
   int failed = 0;
   int refused = 0;
-  int waiting = 0;  // not run, since what they need did not come about
+  int waiting = 0;  // not run: what they need did not come about, or the budget was used up
   double seconds = 0;
 };
 

@@ -49,14 +49,13 @@ void AddPerplexity(const std::string& prefix, double loss, const json& split, js
   values[prefix + "perplexity"] = std::exp(words > 0 ? loss * (tokens - 1) / words : loss);
 }
 
-void AddAccuracy(double accuracy, const json& split, json& values) {
-  const auto examples = split.at("examples").get<int64_t>();
+void AddAccuracy(double accuracy, int64_t examples, double majority, json& values) {
   const report::Interval interval =
       report::Wilson(std::llround(accuracy * static_cast<double>(examples)), examples);
   values.update({{"accuracy", accuracy},
                  {"low", interval.low},
                  {"high", interval.high},
-                 {"majority", split.at("majority")},
+                 {"majority", majority},
                  {"examples", examples}});
 }
 
@@ -80,6 +79,11 @@ Cell TrainingCell(const Request& request, const Training& training) {
   settings.SetText("attention", training.system);
   settings.Set("seed", fmt::format("{}", training.seed));
   if (!training.from.empty()) settings.SetText("from", training.from);
+  const std::string eval_tokens = fmt::format("{}", request.eval_tokens);
+  if (request.eval_tokens > 0) {
+    settings.Set("eval-tokens", eval_tokens);
+    settings.Set("test-tokens", eval_tokens);
+  }
   if (request.by_time) {
     settings.Remove("steps");
     settings.Remove("epochs");
@@ -105,6 +109,9 @@ Cell TrainingCell(const Request& request, const Training& training) {
     cell.commands.push_back(
         {{"eval", run, "--split", "valid", "--threads", "{threads}", "--json", "{json}"},
          "valid.json"});
+    // Settings have it where it was asked for; otherwise it is what a budget leaves time for.
+    cell.commands.back().also = {"--tokens",
+                                 request.eval_tokens > 0 ? eval_tokens : "{eval_tokens}"};
   }
   cell.support = training.judged == Judged::kNot;
   return cell;
@@ -126,8 +133,12 @@ json CollectTraining(const std::string& directory) {
   if (fs::exists(path("data.json"))) {
     const json splits = ReadJsonFile(path("data.json")).at("splits");
     const json& test = train.at("test");
+    values["evaluated_part"] = test.value("part", 1.0);
     if (test.contains("accuracy")) {
-      AddAccuracy(test["accuracy"].get<double>(), splits.at("test"), values);
+      const json& split = splits.at("test");
+      AddAccuracy(test["accuracy"].get<double>(),
+                  test.value("predictions", split.at("examples").get<int64_t>()),
+                  split.at("majority").get<double>(), values);
     } else {
       AddPerplexity("", test.at("loss").get<double>(), splits.at("test"), values);
       AddPerplexity("valid_", train.at("best").at("loss").get<double>(), splits.at("valid"),
@@ -135,22 +146,27 @@ json CollectTraining(const std::string& directory) {
     }
   } else if (fs::exists(path("valid.json"))) {
     const json valid = ReadJsonFile(path("valid.json"));
-    for (const char* name : {"accuracy", "low", "high", "majority", "examples"}) {
-      values[name] = valid.at(name);
-    }
+    const auto predictions = valid.at("predictions").get<int64_t>();
+    AddAccuracy(valid.at("accuracy").get<double>(), predictions, valid.at("majority").get<double>(),
+                values);
+    values["evaluated_part"] =
+        static_cast<double>(predictions) / valid.at("examples").get<double>();
   }
   return values;
 }
 
 std::string TrainingFigure(const Result& result) {
   const json& values = result.values;
+  const double part = values.value("evaluated_part", 1.0);
+  const std::string of = part < 1 ? fmt::format(", of {:.2g} % of the split", 100 * part) : "";
   if (values.contains("accuracy")) {
-    return fmt::format("accuracy {:.2f} % (majority {:.2f} %)",
+    return fmt::format("accuracy {:.2f} % (majority {:.2f} %){}",
                        100 * values["accuracy"].get<double>(),
-                       100 * values.at("majority").get<double>());
+                       100 * values.at("majority").get<double>(), of);
   }
   if (values.contains("perplexity")) {
-    return fmt::format("test perplexity {:.1f} a word", values["perplexity"].get<double>());
+    return fmt::format("test perplexity {} a word{}",
+                       PerplexityText(values["perplexity"].get<double>()), of);
   }
   return "";
 }

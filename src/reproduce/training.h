@@ -50,7 +50,8 @@ std::string RunOf(const Cell& cell, const std::string& run = "run");
 
 // Of a cell as above: parameters, steps, tokens, training_seconds, tokens_per_second, and then
 // perplexity (of the test split, a word), token_perplexity and their like with valid_ in front, or
-// accuracy, low, high, majority and examples (shares of 1).
+// accuracy, low, high, majority (shares of 1) and examples; of these splits evaluated_part was
+// looked at. A text's unigram_perplexity is what the frequencies of its tokens give.
 nlohmann::json CollectTraining(const std::string& directory);
 
 // "test perplexity 75.2" or "accuracy 61.20 %".

@@ -43,6 +43,8 @@ TEST_F(ReproduceCommandTest, WhatMakesNoSenseIsRefused) {
   ExpectRefusal("reproduce lra --report-only --dry-run", "choose one");
   ExpectRefusal("reproduce lra --report-only", "there are no results");
   ExpectRefusal("reproduce efficiency --tasks text", "no --tasks to choose");
+  ExpectRefusal("reproduce efficiency --eval-tokens 10", "efficiency evaluates nothing");
+  ExpectRefusal("reproduce lra --eval-tokens -1", "--eval-tokens is -1");
 }
 
 TEST_F(ReproduceCommandTest, ADryRunShowsCommandsAndMissingSetsAndLeavesNothing) {
@@ -59,7 +61,7 @@ TEST_F(ReproduceCommandTest, ADryRunWithABudgetShowsTheTimeOfTrainings) {
       Run("reproduce lra --systems cosformer --tasks listops --budget 10m --dry-run --threads 1");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(Contains(outcome.out, "1 of 1 results are to be made, which takes 1 training\n"));
-  EXPECT_TRUE(Contains(outcome.out, "--minutes 8.0000\n"));
+  EXPECT_TRUE(Contains(outcome.out, "--minutes 8.5500\n"));
   EXPECT_TRUE(Contains(outcome.out, "recipe.toml is written when its cell is run\n"));
   EXPECT_TRUE(Contains(outcome.out, " --force\n"));  // a set that was half made is made again
 }

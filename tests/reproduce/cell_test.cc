@@ -53,6 +53,7 @@ TEST(CellTest, PlaceholdersAreFilledWhereverTheyStand) {
   EXPECT_EQ(Fill("{data}/imdb", places), "/sets/imdb");
   EXPECT_EQ(Fill("{json}", places), "/out/cells/one/x.json");
   EXPECT_EQ(Fill("{threads}", places), "3");
+  EXPECT_EQ(Fill("{eval_tokens}", places), "0");
   EXPECT_EQ(Fill("{other}", places), "{other}");
   // What is filled in is not filled again.
   EXPECT_EQ(Fill("{out}", {"/a{out}b", ""}), "/a{out}b");

@@ -160,9 +160,9 @@ TEST_F(ReproduceTest, WhatIsLeftIsCountedAndItsTimeIsSaid) {
   options.budget = 180;
   const std::string shared = DryRun(trainings, Asked(trainings), options);
   EXPECT_TRUE(Contains(shared,
-                       "3 min 00 s are shared out over them: 1 min 00 s at most for each, "
-                       "evaluation of the test split aside\n"));
-  EXPECT_TRUE(Contains(shared, " --minutes 0.8000\n"));
+                       "3 min 00 s are shared out over them: 57 s at most for each, "
+                       "what it evaluates included\n"));
+  EXPECT_TRUE(Contains(shared, " --minutes 0.8550\n"));
   EXPECT_FALSE(Contains(plain, "--minutes"));
   Experiment measured = StubExperiment({ValueCell("one", 1)});
   measured.pace = "Roughly some seconds";

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -157,15 +158,15 @@ TEST_F(RunnerTest, ABudgetIsSharedOutOverWhatIsLeftAndReachesTrainings) {
   const std::vector<Cell> cells = {first, second};
   const std::vector<Job> jobs = JobsOf(cells, ResultsOf(options), options);
   ASSERT_EQ(jobs.size(), 2u);
-  EXPECT_EQ(jobs[0].share, 60);
-  EXPECT_EQ(jobs[1].share, 180);
+  EXPECT_EQ(jobs[0].share, 57);  // a twentieth is for what is none of theirs
+  EXPECT_EQ(jobs[1].share, 171);
   Run(cells, options);
-  // Four fifths of the share are for the training itself.
-  EXPECT_TRUE(Contains(Calls(), "--minutes 0.8000 \n"));
-  EXPECT_TRUE(Contains(Calls(), "--minutes 2.4000 \n"));
-  EXPECT_EQ(ResultsOf(options).Latest("first")->share_seconds, 60);
+  // Nine tenths of the share are for the training itself.
+  EXPECT_TRUE(Contains(Calls(), "--minutes 0.8550 \n"));
+  EXPECT_TRUE(Contains(Calls(), "--minutes 2.5650 \n"));
+  EXPECT_EQ(ResultsOf(options).Latest("first")->share_seconds, 57);
   const std::vector<Cell> more = {first, second, TrainCell("third")};
-  EXPECT_EQ(JobsOf(more, ResultsOf(options), options)[0].share, 240);
+  EXPECT_EQ(JobsOf(more, ResultsOf(options), options)[0].share, 228);
 }
 
 TEST_F(RunnerTest, AMeasurementIsStoppedAtItsShareAndTriedAgainWithMoreAlone) {
@@ -180,6 +181,47 @@ TEST_F(RunnerTest, AMeasurementIsStoppedAtItsShareAndTriedAgainWithMoreAlone) {
   EXPECT_EQ(JobsOf({cell}, ResultsOf(options), options).size(), 1u);
   options.budget = 0;
   EXPECT_EQ(JobsOf({cell}, ResultsOf(options), options).size(), 1u);
+}
+
+TEST_F(RunnerTest, TheBudgetEndsWhatIsRunningAndNothingBeginsAfterIt) {
+  const std::vector<Cell> cells = {StubCell("slow", {"wait", "{cell}/waiting"}),
+                                   ValueCell("late", 1)};
+  RunOptions options = Options();
+  options.budget = 0.3;
+  const RunSummary summary = Run(cells, options);
+  EXPECT_EQ(summary.failed, 1);
+  EXPECT_EQ(summary.waiting, 1);
+  EXPECT_TRUE(Contains(ResultsOf(options).Latest("slow")->reason, "when the budget of"));
+  EXPECT_EQ(ResultsOf(options).Latest("late"), nullptr);
+}
+
+TEST_F(RunnerTest, WhatIsGoneBeforeTheTrainingsIsTakenFromAllOfThemAlike) {
+  LogCalls();
+  RunOptions options = Options();
+  options.budget = 60 * 60;
+  options.begin -= std::chrono::minutes(30);
+  Run({TrainCell("first"), TrainCell("second")}, options);
+  const Results results = ResultsOf(options);
+  const double first = results.Latest("first")->share_seconds;
+  EXPECT_NEAR(first, 15 * 60, 30);
+  EXPECT_EQ(results.Latest("second")->share_seconds, first);
+}
+
+TEST_F(RunnerTest, AnEvaluationHasTheRestOfItsTrainingsShare) {
+  LogCalls();
+  Cell cell = TrainCell("one");
+  cell.commands[1].also = {"--tokens", "{eval_tokens}"};
+  Run({cell}, Options());
+  EXPECT_TRUE(Contains(Calls(), "--tokens 0 \n"));  // all
+  cell.commands[1].words.push_back("anew");
+  RunOptions options = Options();
+  options.budget = 600;
+  Run({cell}, options);
+  // At 8 tokens a second, as the training had; 570 seconds less what it took.
+  const std::string calls = Calls();
+  const int64_t tokens = std::stoll(calls.substr(calls.rfind("--tokens ") + 9));
+  EXPECT_GT(tokens, 4000);
+  EXPECT_LE(tokens, 4560);
 }
 
 TEST_F(RunnerTest, ASignalStopsItWithoutAResultAndItGoesOnTheNextTime) {
@@ -254,13 +296,13 @@ TEST_F(RunnerTest, ARecipeHasTheTimeThatItsTrainingWasGiven) {
   RunOptions options = Options();
   options.budget = 60;
   Run({cell}, options);
-  EXPECT_EQ(Read((directory / kRecipeFile).string()), "seed = 1\nminutes = 0.8000\n");
+  EXPECT_EQ(Read((directory / kRecipeFile).string()), "seed = 1\nminutes = 0.8550\n");
   EXPECT_EQ(ResultsOf(options).Latest("one")->fingerprint, fingerprint);
   // One that goes on has the time that it began with, whatever is shared out now.
   fs::remove(Path("out/results.jsonl"));
   options.budget = 120;
   Run({cell}, options);
-  EXPECT_EQ(Read((directory / kRecipeFile).string()), "seed = 1\nminutes = 0.8000\n");
+  EXPECT_EQ(Read((directory / kRecipeFile).string()), "seed = 1\nminutes = 0.8550\n");
   // Without a budget it is the cell's own.
   Cell other = TrainCell("other");
   other.files = cell.files;

@@ -59,12 +59,7 @@ class StubTest : public FolderTest {
   }
 
   RunOptions Options(const std::string& out = "out") const {
-    RunOptions options;
-    options.program = COSFORMER_STUB;
-    options.out = Path(out);
-    options.version = "1";
-    options.machine = "a machine";
-    return options;
+    return {.program = COSFORMER_STUB, .out = Path(out), .version = "1", .machine = "a machine"};
   }
 
   RunSummary Run(const std::vector<Cell>& cells, const RunOptions& options) const {
