@@ -27,7 +27,7 @@ constexpr const char* kReproduceDescription =
     R"(Runs an experiment of the cosFormer paper on this machine, and sets it beside the published figures.
 
 What was done before is not done again: stop it when you like, the same command goes on. It ends in
-DIR/report.html and report.md for people, report.json for programs.)";
+DIR/report.html and report.md for people, report.json and report.csv for programs, and tables.tex.)";
 
 std::string Footer() {
   std::string text = "\nExperiments\n";
@@ -149,7 +149,9 @@ int RunReproduce(const ReproduceArguments& arguments) {
   options.out = fs::absolute(arguments.out.empty() ? "reproduce/" + experiment.name : arguments.out)
                     .lexically_normal()
                     .string();
-  if (arguments.report_only) asked = reproduce::WithLastRun(asked, options.out);
+  reproduce::RequireOwnDirectory(options.out, experiment.name);
+  asked = arguments.report_only ? reproduce::WithLastRun(asked, options.out)
+                                : reproduce::WithLastSets(asked, options.out);
   const reproduce::Request request = Complete(experiment, asked);
   CheckJsonOutput(arguments.json);
   options.data = request.data;
@@ -190,7 +192,11 @@ void AddReproduce(CLI::App& app, int& code) {
       ->add_option("--out", arguments->out,
                    "Its directory; otherwise reproduce/NAME. What is done there is not done again")
       ->default_str("");
-  command->add_option("--data", request.data, "The directory with your sets, a folder each; below")
+  command
+      ->add_option(
+          "--data", request.data,
+          "The directory with your sets, a folder each, see below; otherwise that of the last "
+          "run in --out")
       ->default_str("");
   command->add_option("--systems", request.systems, "Only these; otherwise all of the experiment")
       ->delimiter(',')

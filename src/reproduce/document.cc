@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "report/xml_text.h"
 
@@ -101,6 +103,71 @@ std::string InlineSvg(const Picture& picture) {
   return WithOwnIds(picture.svg.substr(begin), picture.name + "-");
 }
 
+std::string EscapeLatex(std::string_view text) {
+  static constexpr std::pair<std::string_view, std::string_view> kSigns[] = {
+      {"\\", "\\textbackslash{}"},
+      {"~", "\\textasciitilde{}"},
+      {"^", "\\textasciicircum{}"},
+      {"&", "\\&"},
+      {"%", "\\%"},
+      {"$", "\\$"},
+      {"#", "\\#"},
+      {"_", "\\_"},
+      {"{", "\\{"},
+      {"}", "\\}"},
+      {"<", "$<$"},
+      {">", "$>$"},
+      {"×", "$\\times$"},
+      {"±", "$\\pm$"},
+      {"²", "$^2$"},
+      {"–", "--"},
+      {"·", "$\\cdot$"},
+      {"✗", "OOM"},
+      {"◔", "timeout"},
+      {"\n", " "},
+      {"…", "\\ldots{}"}};
+  std::string escaped;
+  while (!text.empty()) {
+    const auto* const found =
+        std::find_if(std::begin(kSigns), std::end(kSigns),
+                     [&](const auto& sign) { return text.starts_with(sign.first); });
+    if (found == std::end(kSigns)) {
+      escaped += text.front();
+      text.remove_prefix(1);
+    } else {
+      escaped += found->second;
+      text.remove_prefix(found->first.size());
+    }
+  }
+  return escaped;
+}
+
+std::string LatexCell(std::string_view cell) {
+  if (cell.starts_with("! ")) return "failed" + EscapeLatex(cell.substr(1));
+  // After the end of a row a bracket would be its option.
+  return (cell.starts_with("[") ? "{}" : "") + EscapeLatex(cell);
+}
+
+std::string LatexRow(const std::vector<std::string>& cells) {
+  std::string row;
+  for (const std::string& cell : cells) row += (row.empty() ? "  " : " & ") + LatexCell(cell);
+  return row + " \\\\\n";
+}
+
+std::string LatexOf(const Table& table) {
+  std::string text = fmt::format(
+      "\\begin{{table}}\n  \\centering\n  \\caption{{{}}}\n  \\begin{{tabular}}{{{}}}\n  "
+      "\\toprule\n",
+      EscapeLatex(table.caption), table.columns);
+  text += LatexRow(table.header) + "  \\midrule\n";
+  for (const auto& row : table.rows) text += LatexRow(row);
+  text += "  \\bottomrule\n  \\end{tabular}\n";
+  for (size_t i = 0; i < table.notes.size(); ++i) {
+    text += fmt::format("  \\par {{\\footnotesize [{}] {}}}\n", i + 1, EscapeLatex(table.notes[i]));
+  }
+  return text + "\\end{table}\n";
+}
+
 constexpr std::string_view kStyle = R"(
 body{font:16px/1.5 system-ui,sans-serif;color:#111;background:#fff;max-width:62rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.7rem;line-height:1.2}h2{font-size:1.25rem;margin-top:2.2rem;border-bottom:1px solid #999}
@@ -155,6 +222,15 @@ std::string ToMarkdown(const Document& document) {
             },
         },
         block);
+  }
+  return text;
+}
+
+std::string ToLatex(const Document& document) {
+  std::string text = "% \\usepackage{booktabs}\n";
+  for (const Block& block : document.blocks) {
+    const auto* const table = std::get_if<Table>(&block);
+    if (table != nullptr && !table->folded) text += "\n" + LatexOf(*table);
   }
   return text;
 }

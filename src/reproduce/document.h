@@ -1,5 +1,5 @@
-// A report as a value: headings, text, tables and figures. Markdown and HTML are two ways to write
-// the same one down, so that they say the same.
+// A report as a value: headings, text, tables and figures. Markdown, HTML and
+// LaTeX are ways to write the same one down, so that they say the same.
 #pragma once
 
 #include <string>
@@ -48,6 +48,10 @@ struct Document {
 
 // The mark of a note in a table's cell, "[2]"; the same sentence has the same mark.
 std::string NoteMark(Table& table, const std::string& sentence);
+
+// Its tables alone, but those that are folded, each to be taken over into a paper; with \usepackage
+// {booktabs}. Signs become words.
+std::string ToLatex(const Document& document);
 
 // Where Markdown looks for a picture, beside the report.
 std::string PicturePath(const Picture& picture);

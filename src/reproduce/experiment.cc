@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "cosformer/error.h"
 #include "reproduce/experiments.h"
@@ -44,6 +45,14 @@ Findings::Findings(const std::vector<Cell>& cells, const Results& results) {
     if (finding.result == nullptr) finding.blocked = Blocked(cell);
     findings_.push_back(std::move(finding));
   }
+}
+
+Findings::Findings(const std::vector<Cell>& cells, const Results& results,
+                   const std::vector<Cell>& asked)
+    : Findings(cells, results) {
+  std::set<std::string> ids;
+  for (const Cell& cell : asked) ids.insert(cell.id);
+  for (Finding& finding : findings_) finding.asked = ids.contains(finding.cell->id);
 }
 
 // Cells come after those that they need.
@@ -120,7 +129,7 @@ Request Complete(const Experiment& experiment, Request request) {
 }
 
 std::string Shown(const Finding& finding, const std::string& value, Table& table) {
-  if (finding.cell == nullptr) return "";
+  if (finding.cell == nullptr || !finding.Counts()) return "";
   if (finding.result == nullptr) {
     const std::string& why = finding.cell->absent.empty() ? finding.blocked : finding.cell->absent;
     return why.empty() ? "not run" : fmt::format("not run {}", NoteMark(table, why));

@@ -34,17 +34,21 @@ struct Finding {
   const Cell* cell = nullptr;
   const Result* result = nullptr;  // none: it was not run
   bool other_settings = false;     // the result is of other settings than the cell's
+  bool asked = true;               // otherwise it counts only if it has a result
   std::string blocked = {};        // why it can't be run: what became of a cell that it needs
 
   bool Done() const { return result != nullptr && result->state == State::kDone; }
   // A figure of a result; NaN where there is none.
   double Value(const std::string& name) const;
+  bool Counts() const { return asked || result != nullptr; }
 };
 
 class Findings {
  public:
   // Both must outlive it. A cell without a result of its own settings has the latest of others.
   Findings(const std::vector<Cell>& cells, const Results& results);
+  // Of the cells, these were asked for.
+  Findings(const std::vector<Cell>& cells, const Results& results, const std::vector<Cell>& asked);
 
   const std::vector<Finding>& all() const { return findings_; }
   // A finding without a cell, if there is none of that id.
@@ -94,8 +98,8 @@ const Experiment& FindExperiment(const std::string& name);
 // system, a task, a scale, or a choice that it does not offer.
 Request Complete(const Experiment& experiment, Request request);
 
-// What a table shows of a finding: `value` if it is done; otherwise ✗, - or "not run", with a note
-// that gives the reason.
+// What a table shows of a finding: `value` if it is done; otherwise its sign or "not run", with a
+// note that gives the reason; nothing of what was not asked for.
 std::string Shown(const Finding& finding, const std::string& value, Table& table);
 
 }  // namespace cosformer::reproduce

@@ -22,11 +22,13 @@ std::string PathIn(const std::string& out) {
 
 void WriteLastRun(const std::string& out, const LastRun& last) {
   const Request& request = last.request;
-  const nlohmann::ordered_json file = {{"command", last.command},    {"data", request.data},
-                                       {"systems", request.systems}, {"tasks", request.tasks},
-                                       {"seeds", request.seeds},     {"lengths", request.lengths},
-                                       {"scale", request.scale},     {"memory", request.memory},
-                                       {"threads", request.threads}, {"by_time", request.by_time}};
+  const nlohmann::ordered_json file = {
+      {"experiment", last.experiment}, {"command", last.command},
+      {"data", request.data},          {"systems", request.systems},
+      {"tasks", request.tasks},        {"seeds", request.seeds},
+      {"lengths", request.lengths},    {"scale", request.scale},
+      {"memory", request.memory},      {"threads", request.threads},
+      {"by_time", request.by_time},    {"eval_tokens", request.eval_tokens}};
   report::WriteFile(PathIn(out), JsonText(file, 2) + "\n");
 }
 
@@ -36,6 +38,9 @@ std::optional<LastRun> ReadLastRun(const std::string& out) {
   const json file = ReadJsonFile(path);
   try {
     LastRun last;
+    // Earlier versions did not write all of it.
+    last.experiment = file.value("experiment", "");
+    last.request.eval_tokens = file.value("eval_tokens", int64_t{0});
     file.at("command").get_to(last.command);
     file.at("data").get_to(last.request.data);
     file.at("systems").get_to(last.request.systems);
@@ -53,6 +58,26 @@ std::optional<LastRun> ReadLastRun(const std::string& out) {
   }
 }
 
+void RequireOwnDirectory(const std::string& out, const std::string& experiment) {
+  const std::optional<LastRun> last = ReadLastRun(out);
+  std::string there = last ? last->experiment : "";
+  const std::string report = (std::filesystem::path(out) / "report.json").string();
+  if (there.empty() && std::filesystem::exists(report)) {
+    const json file = ReadJsonFile(report);
+    if (file.is_object()) there = file.value("experiment", "");
+  }
+  if (there.empty() || there == experiment) return;
+  throw Error(fmt::format("\"{}\" holds the experiment {}: give {} another directory as --out", out,
+                          there, experiment));
+}
+
+Request WithLastSets(Request asked, const std::string& out) {
+  if (!asked.data.empty()) return asked;
+  const std::optional<LastRun> last = ReadLastRun(out);
+  if (last && std::filesystem::is_directory(last->request.data)) asked.data = last->request.data;
+  return asked;
+}
+
 Request WithLastRun(Request asked, const std::string& out) {
   const std::optional<LastRun> last = ReadLastRun(out);
   if (!last) return asked;
@@ -65,6 +90,7 @@ Request WithLastRun(Request asked, const std::string& out) {
   if (asked.scale.empty()) asked.scale = before.scale;
   if (asked.memory == 0) asked.memory = before.memory;
   if (asked.threads == 0) asked.threads = before.threads;
+  if (asked.eval_tokens == 0) asked.eval_tokens = before.eval_tokens;
   asked.by_time = asked.by_time || before.by_time;
   return asked;
 }

@@ -115,7 +115,7 @@ std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& req
   const Origin origin = OriginOf(findings);
   std::map<std::string, int> states;
   for (const Finding& finding : findings.all()) {
-    if (!finding.cell->support) ++states[StateText(finding)];
+    if (!finding.cell->support && finding.Counts()) ++states[StateText(finding)];
   }
   std::vector<std::string> counts;
   for (const auto& [state, count] : states) counts.push_back(fmt::format("{} {}", count, state));
@@ -168,12 +168,25 @@ std::vector<Block> HowItWasMade(const Experiment& experiment, const Request& req
   return blocks;
 }
 
-std::string JsonOf(const Experiment& experiment, const Request& request, const Findings& findings,
-                   const std::vector<std::string>& summary, const std::string& command) {
+// As RFC 4180 quotes them. What is no number is empty, as null is.
+std::string CsvField(const ordered_json& value) {
+  if (!value.is_string()) {
+    const std::string text = value.dump();
+    return text == "null" ? "" : text;
+  }
+  const std::string text = value.get<std::string>();
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+// A row a cell.
+ordered_json RowsOf(const Findings& findings) {
   ordered_json cells = ordered_json::array();
   for (const Finding& finding : findings.all()) {
     const Cell& cell = *finding.cell;
-    if (cell.support) continue;
+    if (cell.support || !finding.Counts()) continue;
     ordered_json row = {{"cell", cell.id}, {"label", cell.label}, {"state", StateText(finding)}};
     if (!cell.system.empty()) row["system"] = cell.system;
     if (!cell.task.empty()) row["task"] = cell.task;
@@ -185,6 +198,7 @@ std::string JsonOf(const Experiment& experiment, const Request& request, const F
     } else {
       const Result& result = *finding.result;
       if (result.state != State::kDone) row["reason"] = result.reason;
+      if (result.values.contains("failed_by")) row["failed_by"] = result.values["failed_by"];
       if (result.state == State::kDone) row["values"] = result.values;
       row["seconds"] = result.seconds;
       row["peak_bytes"] = result.peak_bytes;
@@ -194,6 +208,39 @@ std::string JsonOf(const Experiment& experiment, const Request& request, const F
     }
     cells.push_back(std::move(row));
   }
+  return cells;
+}
+
+// A line a cell; lists, as the curves of maps, are in the JSON alone.
+std::string CsvOf(const ordered_json& rows) {
+  std::vector<std::string> columns = {
+      "cell",   "label",  "state",   "failed_by",  "system",        "task",           "seed",
+      "length", "reason", "seconds", "peak_bytes", "share_seconds", "other_settings", "directory"};
+  std::set<std::string> values;
+  for (const ordered_json& row : rows) {
+    if (!row.contains("values")) continue;
+    for (const auto& [name, value] : row["values"].items()) {
+      if (value.is_primitive()) values.insert(name);
+    }
+  }
+  const size_t own = columns.size();
+  columns.insert(columns.end(), values.begin(), values.end());
+  std::string text = fmt::format("{}\n", fmt::join(columns, ","));
+  for (const ordered_json& row : rows) {
+    for (size_t i = 0; i < columns.size(); ++i) {
+      const ordered_json none = ordered_json::object();
+      const ordered_json& from = i < own ? row : row.contains("values") ? row["values"] : none;
+      const auto found = from.find(columns[i]);
+      text += fmt::format("{}{}", i == 0 ? "" : ",", found == from.end() ? "" : CsvField(*found));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string JsonOf(const Experiment& experiment, const Request& request, const Findings& findings,
+                   const ordered_json& rows_of_cells, const std::vector<std::string>& summary,
+                   const std::string& command) {
   ordered_json json = {{"experiment", experiment.name}, {"title", experiment.title}};
   if (!request.scale.empty()) json["scale"] = request.scale;
   const Origin origin = OriginOf(findings);
@@ -214,7 +261,7 @@ std::string JsonOf(const Experiment& experiment, const Request& request, const F
     }
     json["published"].push_back({{"what", table.what}, {"rows", std::move(rows)}});
   }
-  json["cells"] = std::move(cells);
+  json["cells"] = rows_of_cells;
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -238,7 +285,9 @@ Report ReportOf(const Experiment& experiment, const Request& request, const Find
   for (Block& block : HowItWasMade(experiment, request, findings, command)) {
     blocks.push_back(std::move(block));
   }
-  report.json = JsonOf(experiment, request, findings, report.summary, command);
+  const ordered_json rows = RowsOf(findings);
+  report.json = JsonOf(experiment, request, findings, rows, report.summary, command);
+  report.csv = CsvOf(rows);
   return report;
 }
 

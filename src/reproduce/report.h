@@ -14,6 +14,7 @@ struct Report {
   std::vector<std::string> summary;
   Document document;
   std::string json;
+  std::string csv;  // a line a cell, as in the JSON
 };
 
 // `out` is the experiment's directory, `command` how it was called.

@@ -49,43 +49,60 @@ void RequireTraining(const RunOptions& options) {
   fs::remove(log, error);
 }
 
+// What was asked for or has results, in the order of the experiment, then the rest.
 template <class T>
-void AddMissing(std::vector<T>& list, const T& value) {
-  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
-}
-
-// All that the experiment has, and what was asked for or run beyond it.
-Request Whole(const Experiment& experiment, const Request& asked, const Results& results) {
-  Request whole = asked;
-  whole.systems = experiment.systems;
-  whole.tasks = experiment.tasks;
-  whole.lengths = experiment.lengths;
-  for (const std::string& system : asked.systems) AddMissing(whole.systems, system);
-  for (const int64_t length : asked.lengths) AddMissing(whole.lengths, length);
-  for (const Result& result : results.all()) {
-    if (experiment.seeded && result.key.contains("seed")) {
-      AddMissing(whole.seeds, result.key["seed"].get<int64_t>());
-    }
-    if (!experiment.lengths.empty() && result.key.contains("length")) {
-      AddMissing(whole.lengths, result.key["length"].get<int64_t>());
-    }
-    if (result.key.contains("system")) {
-      AddMissing(whole.systems, result.key["system"].get<std::string>());
+std::vector<T> Shown(const std::vector<T>& all, const std::vector<T>& asked,
+                     const std::vector<T>& run) {
+  const auto holds = [](const std::vector<T>& list, const T& value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  };
+  std::vector<T> shown;
+  for (const std::vector<T>* list : {&all, &asked, &run}) {
+    for (const T& value : *list) {
+      if ((holds(asked, value) || holds(run, value)) && !holds(shown, value)) {
+        shown.push_back(value);
+      }
     }
   }
-  std::sort(whole.seeds.begin(), whole.seeds.end());
-  std::sort(whole.lengths.begin(), whole.lengths.end());
-  return whole;
+  return shown;
+}
+
+// What was asked for, and what was run beyond it.
+Request WithResults(const Experiment& experiment, const Request& asked, const Results& results) {
+  std::vector<std::string> systems, tasks;
+  std::vector<int64_t> seeds, lengths;
+  for (const Result& result : results.all()) {
+    // What serves others, as a set that was made, is of no system.
+    if (!result.key.contains("system")) continue;
+    systems.push_back(result.key["system"].get<std::string>());
+    if (result.key.contains("task")) tasks.push_back(result.key["task"].get<std::string>());
+    if (result.key.contains("seed")) seeds.push_back(result.key["seed"].get<int64_t>());
+    if (result.key.contains("length")) lengths.push_back(result.key["length"].get<int64_t>());
+  }
+  Request request = asked;
+  request.systems = Shown(experiment.systems, asked.systems, systems);
+  // An experiment may have names for parts of its own, which nobody can choose.
+  std::erase_if(tasks, [&](const std::string& task) {
+    return std::count(experiment.tasks.begin(), experiment.tasks.end(), task) == 0;
+  });
+  request.tasks = Shown(experiment.tasks, asked.tasks, tasks);
+  if (experiment.seeded) request.seeds = Shown({}, asked.seeds, seeds);
+  if (!experiment.lengths.empty()) {
+    request.lengths = Shown(experiment.lengths, asked.lengths, lengths);
+  }
+  std::sort(request.seeds.begin(), request.seeds.end());
+  std::sort(request.lengths.begin(), request.lengths.end());
+  return request;
 }
 
 Outcome WriteReport(const Experiment& experiment, const Request& asked, const RunOptions& options,
                     const Results& results) {
-  const Request whole = Whole(experiment, asked, results);
-  const std::vector<Cell> cells = experiment.cells(whole);
-  const Findings findings(cells, results);
+  const Request request = WithResults(experiment, asked, results);
+  const std::vector<Cell> cells = experiment.cells(request);
+  const Findings findings(cells, results, experiment.cells(asked));
   const std::optional<LastRun> last = ReadLastRun(options.out);
   const Report report =
-      ReportOf(experiment, whole, findings, options.out, last ? last->command : options.command);
+      ReportOf(experiment, request, findings, options.out, last ? last->command : options.command);
   const fs::path out = options.out;
   for (const Block& block : report.document.blocks) {
     const auto* picture = std::get_if<Picture>(&block);
@@ -96,11 +113,14 @@ Outcome WriteReport(const Experiment& experiment, const Request& asked, const Ru
   report::WriteFile((out / "report.md").string(), ToMarkdown(report.document));
   report::WriteFile((out / "report.html").string(), ToHtml(report.document));
   report::WriteFile((out / "report.json").string(), report.json);
+  report::WriteFile((out / "report.csv").string(), report.csv);
+  report::WriteFile((out / "tables.tex").string(), ToLatex(report.document));
   Outcome outcome;
   outcome.json = report.json;
   for (const std::string& sentence : report.summary) outcome.text += sentence + "\n";
   outcome.text +=
-      fmt::format("The report is in {} and report.md beside it\n", (out / "report.html").string());
+      fmt::format("The report is in {}; beside it report.md, report.csv and tables.tex\n",
+                  (out / "report.html").string());
   return outcome;
 }
 
@@ -178,7 +198,9 @@ std::string FailureOf(const std::vector<Cell>& cells, const Results& results) {
   size_t asked = 0;
   std::string reason;
   for (const Cell& cell : cells) {
-    const Result* result = results.Find(cell.id, FingerprintOf(cell));
+    // Without its set a cell has not the settings that it was run with.
+    const Result* result =
+        cell.absent.empty() ? results.Find(cell.id, FingerprintOf(cell)) : results.Latest(cell.id);
     if (result != nullptr && result->state != State::kDone && reason.empty()) {
       reason = fmt::format("{}: {}", cell.label, result->reason);
     }
@@ -200,6 +222,7 @@ std::string FailureOf(const std::vector<Cell>& cells, const Results& results) {
 Outcome Reproduce(const Experiment& experiment, const Request& request, const RunOptions& options) {
   MakeDirectory(options.out);
   const RunLock lock(options.out);
+  RequireOwnDirectory(options.out, experiment.name);
   Results results(ResultsPath(options));
   if (!results.Remark().empty()) Say(results.Remark());
   const std::vector<Cell> cells = experiment.cells(request);
@@ -211,7 +234,7 @@ Outcome Reproduce(const Experiment& experiment, const Request& request, const Ru
   if (!jobs.empty() || !ReadLastRun(options.out)) {
     Request choices = request;
     if (!experiment.seeded) choices.seeds.clear();  // which it would be refused
-    WriteLastRun(options.out, {options.command, choices});
+    WriteLastRun(options.out, {experiment.name, options.command, choices});
   }
   RunSummary run;
   if (!jobs.empty()) {
@@ -229,6 +252,7 @@ Outcome Reproduce(const Experiment& experiment, const Request& request, const Ru
 
 Outcome ReportOnly(const Experiment& experiment, const Request& request,
                    const RunOptions& options) {
+  RequireOwnDirectory(options.out, experiment.name);
   const Results results(ResultsPath(options));
   if (results.all().empty()) {
     throw Error(

@@ -19,10 +19,10 @@ struct Outcome {
   std::string failure = {};
 };
 
-// Runs what is left of what the request asks for, and writes report.html, report.md, report.json
-// and figures/ for all of the experiment: what was not run is shown as not run. `options.out` is
-// made if it is not there. Throws Error if another process works in it, or if the program can't
-// train.
+// Runs what is left of what the request asks for, and writes report.html, report.md, report.json,
+// report.csv, tables.tex and figures/ of that and of whatever else has results: what was asked for
+// and not run is shown as not run. `options.out` is made if it is not there. Throws Error if it
+// holds another experiment, if another process works in it, or if the program can't train.
 Outcome Reproduce(const Experiment& experiment, const Request& request, const RunOptions& options);
 
 // The report alone, from the results that are there, with the command of the last run. Throws Error

@@ -89,6 +89,14 @@ TEST_F(ReproduceCommandTest, AReportOfWhatIsThereIsWritten) {
   EXPECT_TRUE(Contains(outcome.err, "report.html"));
   const auto json = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(json["experiment"], "efficiency");
+  EXPECT_TRUE(Contains(ReadFile(folder_ / "out" / "report.csv"), "forward-cosformer-1024,"));
+  EXPECT_TRUE(Contains(ReadFile(folder_ / "out" / "tables.tex"), "\\toprule"));
+  const std::string before = ReadFile(folder_ / "out" / "report.json");
+  for (const char* option : {"", " --report-only", " --dry-run"}) {
+    ExpectRefusal(std::string("reproduce locality --out out") + option,
+                  "out\" holds the experiment efficiency: give locality another directory");
+  }
+  EXPECT_EQ(ReadFile(folder_ / "out" / "report.json"), before);
   EXPECT_EQ(json["cells"][1]["values"]["steps_per_second"], 4.0);
   EXPECT_EQ(json["cells"][0]["state"], "not run");
   EXPECT_TRUE(Contains(ReadFile(folder_ / "out" / "report.md"), "4.00"));

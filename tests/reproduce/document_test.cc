@@ -48,6 +48,43 @@ TEST(DocumentTest, HtmlIsWellFormedWhateverTheText) {
   EXPECT_EQ(html.find('\x01'), std::string::npos);
 }
 
+TEST(DocumentTest, TablesAreAlsoLatexWithoutTheFoldedOnes) {
+  Document document = SampleDocument();
+  Table signs{.caption = "50 % & more_or_less", .header = {"a", "b"}, .columns = "lr"};
+  signs.rows = {{"2.50 ×", "1 ± 0.1"}, {"[1]", "✗ [1]"}, {"◔ [2]", "! [3]"}};
+  document.blocks.push_back(signs);
+  EXPECT_EQ(ToLatex(document), R"tex(% \usepackage{booktabs}
+
+\begin{table}
+  \centering
+  \caption{Caption $<$}
+  \begin{tabular}{lr}
+  \toprule
+  system & value \\
+  \midrule
+  a|b & 1 $<$2$>$ \\
+  c & OOM [1] \\
+  \bottomrule
+  \end{tabular}
+  \par {\footnotesize [1] out of $<$memory$>$}
+\end{table}
+
+\begin{table}
+  \centering
+  \caption{50 \% \& more\_or\_less}
+  \begin{tabular}{lr}
+  \toprule
+  a & b \\
+  \midrule
+  2.50 $\times$ & 1 $\pm$ 0.1 \\
+  {}[1] & OOM [1] \\
+  timeout [2] & failed [3] \\
+  \bottomrule
+  \end{tabular}
+\end{table}
+)tex");
+}
+
 TEST(DocumentTest, HtmlTakesNothingFromElsewhere) {
   const std::string html = ToHtml(SampleDocument());
   for (const char* part : {"src=", "<link", "<script", "@import", "url(http"}) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -93,6 +94,113 @@ TEST_F(ReproduceTest, ADryRunShowsCommandsAndWhatIsDone) {
   const std::string text = DryRun(experiment, Asked(experiment), Options());
   EXPECT_TRUE(Contains(text, "cell one: done\n"));
   EXPECT_TRUE(Contains(text, "cell two:\n  cosformer write "));
+}
+
+TEST_F(ReproduceTest, AReportHasWhatWasAskedForAndWhatHasResults) {
+  Experiment experiment = StubExperiment({});
+  experiment.systems = {"softmax", "cosformer", "linear"};
+  experiment.cells = [](const Request& request) {
+    std::vector<Cell> cells;
+    for (const std::string& system : request.systems) cells.push_back(ValueCell(system, 1));
+    return cells;
+  };
+  const auto shown = [&](std::vector<std::string> systems) {
+    Request request;
+    request.systems = std::move(systems);
+    Reproduce(experiment, Complete(experiment, request), Options());
+    const auto report = nlohmann::json::parse(Read(Path("out/report.json")));
+    std::string states;
+    for (const auto& cell : report["cells"]) {
+      states += cell["cell"].get<std::string>() + " " + cell["state"].get<std::string>() + "; ";
+    }
+    return states;
+  };
+  EXPECT_EQ(shown({"linear"}), "linear done; ");
+  EXPECT_FALSE(Contains(Read(Path("out/report.md")), "not run"));
+  EXPECT_EQ(shown({"softmax"}), "softmax done; linear done; ");
+  EXPECT_EQ(shown({}), "softmax done; cosformer done; linear done; ");
+}
+
+TEST_F(ReproduceTest, WhatWasNotAskedForAndHasNoResultStaysEmpty) {
+  const std::vector<Cell> cells = {ValueCell("one", 1), ValueCell("two", 1)};
+  const Results none(Path("none"));
+  const Findings findings(cells, none, {cells[0]});
+  Table table{.caption = "", .header = {}};
+  EXPECT_EQ(Shown(findings.At("one"), "", table), "not run");
+  EXPECT_EQ(Shown(findings.At("two"), "", table), "");
+}
+
+TEST_F(ReproduceTest, EveryWayToFailHasASignOfItsOwn) {
+  const Cell cell = ValueCell("one", 1);
+  const auto shown = [&](State state, const char* by) {
+    Result result;
+    result.state = state;
+    result.reason = "a reason";
+    if (*by != 0) result.values["failed_by"] = by;
+    const Finding finding{.cell = &cell, .result = &result};
+    Table table{.caption = "", .header = {}};
+    return Shown(finding, "1.5", table);
+  };
+  EXPECT_EQ(shown(State::kDone, ""), "1.5");
+  EXPECT_EQ(shown(State::kFailed, "memory"), "✗ [1]");
+  EXPECT_EQ(shown(State::kFailed, "time"), "◔ [1]");
+  EXPECT_EQ(shown(State::kFailed, "crash"), "! [1]");
+  EXPECT_EQ(shown(State::kFailed, ""), "! [1]");
+  EXPECT_EQ(shown(State::kRefused, ""), "- [1]");
+}
+
+TEST_F(ReproduceTest, TheReportOfAnotherExperimentIsNotReplaced) {
+  const Experiment experiment = StubExperiment({ValueCell("one", 1)});
+  Reproduce(experiment, Asked(experiment), Options());
+  const std::string before = Read(Path("out/report.json"));
+  Experiment other = experiment;
+  other.name = "other";
+  for (const bool known : {true, false}) {
+    SCOPED_TRACE(known);
+    const auto refused = [&](const auto& call) {
+      return Contains(MessageOf(call), "out\" holds the experiment stub: give other another");
+    };
+    EXPECT_TRUE(refused([&] { Reproduce(other, Asked(other), Options()); }));
+    EXPECT_TRUE(refused([&] { ReportOnly(other, Asked(other), Options()); }));
+    fs::remove(Path("out/request.json"));  // earlier versions did not write whose it is
+  }
+  EXPECT_EQ(Read(Path("out/report.json")), before);
+  EXPECT_EQ(Reproduce(experiment, Asked(experiment), Options()).failure, "");
+}
+
+TEST_F(ReproduceTest, ResultsThatAreThereAreNotMissedWithTheirSet) {
+  const Experiment with = StubExperiment({ValueCell("one", 1)});
+  Reproduce(with, Asked(with), Options());
+  // Without its set a cell has other settings than with it.
+  Cell absent = ValueCell("one", 2);
+  absent.absent = "The set is not there.";
+  const Experiment without = StubExperiment({absent});
+  EXPECT_EQ(Reproduce(without, Asked(without), Options()).failure, "");
+}
+
+TEST_F(ReproduceTest, TheSetsOfTheLastRunAreTakenWhereNoneAreGiven) {
+  fs::create_directories(Path("sets"));
+  fs::create_directories(Path("out"));
+  WriteLastRun(Path("out"), {"stub", "", {.data = Path("sets")}});
+  EXPECT_EQ(WithLastSets({}, Path("out")).data, Path("sets"));
+  EXPECT_EQ(WithLastSets({.data = "/others"}, Path("out")).data, "/others");
+  fs::remove(Path("sets"));
+  EXPECT_EQ(WithLastSets({}, Path("out")).data, "");
+  EXPECT_EQ(WithLastSets({}, Path("nowhere")).data, "");
+}
+
+TEST_F(ReproduceTest, AReportIsAlsoATableForProgramsAndTablesForAPaper) {
+  const Experiment experiment =
+      StubExperiment({ValueCell("one", 1), StubCell("two", {"fail", "it says \"no, never\""})});
+  const Outcome outcome = Reproduce(experiment, Asked(experiment), Options());
+  const std::string csv = Read(Path("out/report.csv"));
+  EXPECT_TRUE(csv.starts_with("cell,label,state,failed_by,system,"));
+  EXPECT_TRUE(Contains(csv, ",directory,value\n"));
+  EXPECT_TRUE(Contains(csv, "\none,cell one,done,,one,"));
+  EXPECT_TRUE(Contains(csv, ",\"it says \"\"no, never\"\"\","));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
+  EXPECT_TRUE(fs::exists(Path("out/tables.tex")));
+  EXPECT_TRUE(Contains(outcome.text, "report.csv and tables.tex"));
 }
 
 TEST_F(ReproduceTest, WithoutAnyResultOfWhatWasAskedForItHasFailed) {
