@@ -105,7 +105,8 @@ COSFORMER_API cosformer_status cosformer_model_facts(const cosformer_model *mode
 COSFORMER_API cosformer_status cosformer_model_label(const cosformer_model *model, int64_t index,
                                                      const char **label);
 
-// The tokens of a text, as the model reads them. Any thread.
+// The tokens of a text, as the model reads them. What is no UTF-8 is refused, but where tokens are
+// bytes. Any thread.
 COSFORMER_API cosformer_status cosformer_encode(const cosformer_model *model, const char *text,
                                                 size_t text_size, int32_t *tokens, size_t capacity,
                                                 size_t *count);

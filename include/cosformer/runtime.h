@@ -62,11 +62,13 @@ class Model {
   Use use() const;
   int64_t vocabulary() const;
   int64_t parameters() const;
+  bool reads_images() const;  // not text: ClassifyImage
   int64_t weight_bytes() const;
   // The most tokens of a text; none: any number.
   std::optional<int64_t> max_tokens() const;
 
-  // Throws Error where the model has no tokenizer.
+  // Throws Error where the model has no tokenizer, and, but where tokens are bytes, for what is no
+  // UTF-8.
   std::vector<int32_t> Encode(std::string_view text) const;
   std::string Decode(std::span<const int32_t> tokens) const;
   // The token that ends a text; -1: none.
@@ -99,6 +101,7 @@ class Model {
   std::optional<bool> pairs_;  // whether a classifier reads two texts; none: not known
 };
 
+  bool images_ = false;        // whether what it was trained on were images
 struct SessionOptions {
   // Earlier states to keep, so that an edited prompt can go back to one of them: each takes as much
   // memory as the session (a softmax layer's cache is not copied). They lie the closer the nearer

@@ -281,7 +281,7 @@ void CheckUse(const Model& model, const ScoreArguments& arguments) {
   const bool language = model.use() == Use::kLanguageModel;
   const bool classes = model.use() == Use::kClassifier || model.use() == Use::kRetrieval;
   const bool pair = arguments.has_pair || !arguments.pair_file.empty();
-  if (model.network().config().input != InputKind::kTokens) {
+  if (model.reads_images()) {
     throw Error("this model reads images, not text; cosformer eval evaluates it");
   }
   if (model.tokenizer() == nullptr) {

@@ -31,11 +31,7 @@ std::vector<std::string> SplitLines(const std::string& text) {
 void CheckText(const runtime::Model& model, std::string_view text, const std::string& what) {
   if (text.empty()) throw Error(fmt::format("{} is empty: give some text", what));
   if (model.tokenizer() == nullptr || model.tokenizer()->kind() == TokenizerKind::kBytes) return;
-  if (const size_t bad = FindInvalidUtf8(text); bad < text.size()) {
-    throw Error(
-        fmt::format("{} is no UTF-8 at byte {}: convert it, or take a model whose tokens are bytes",
-                    what, bad));
-  }
+  CheckUtf8(text, what);
 }
 
 }  // namespace cosformer::cli

@@ -13,6 +13,9 @@ struct TaskCard {
   bool pairs = false;               // the model reads two texts
   std::string tokenizer = {};  // the fingerprint of the one it was trained with; empty: unknown
 
+  // Whether what it was trained on were images, whose pixels may well be tokens.
+  bool images() const { return task == "image" || task == "pathfinder"; }
+
   bool operator==(const TaskCard&) const = default;
 };
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cosformer/error.h"
+
 namespace cosformer {
 
 Utf8Start StartOfUtf8(std::string_view text) {
@@ -60,6 +62,15 @@ size_t FindInvalidUtf8(std::string_view text) {
     i += length;
   }
   return i;
+}
+
+void CheckUtf8(std::string_view text, std::string_view what) {
+  const size_t bad = FindInvalidUtf8(text);
+  if (bad == text.size()) return;
+  throw Error(
+      fmt::format("{} is no UTF-8: byte {} (0x{:02x}) begins no whole character; convert it, as "
+                  "with iconv -t utf-8",
+                  what, bad, static_cast<uint8_t>(text[bad])));
 }
 
 std::string Printable(std::string_view text, size_t most) {

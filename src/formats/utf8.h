@@ -31,6 +31,8 @@ size_t Utf8Length(std::string_view text);
 // beyond U+10FFFF are none, nor is a character that the end cuts short); text.size() if there is
 // none.
 size_t FindInvalidUtf8(std::string_view text);
+// Throws Error where there is one; `what` begins the sentence: "the text".
+void CheckUtf8(std::string_view text, std::string_view what);
 inline bool IsUtf8(std::string_view text) { return FindInvalidUtf8(text) == text.size(); }
 
 // The first `most` bytes of a text that may hold anything, as an error can show them: bytes that

@@ -117,7 +117,7 @@ cosformer_status cosformer_model_facts(const cosformer_model* model, cosformer_f
     const cosformer::runtime::Model& from = model->model;
     cosformer_facts found = {};
     found.use = cosformer::capi::UseOf(from);
-    found.has_tokenizer = from.tokenizer() != nullptr;
+    found.has_tokenizer = from.tokenizer() != nullptr && !from.reads_images();
     found.end_token = from.end_token();
     found.vocabulary = from.vocabulary();
     found.parameters = from.parameters();

@@ -10,6 +10,7 @@
 #include "formats/task_card.h"
 #include "formats/text_pair.h"
 #include "formats/tokenizer.h"
+#include "formats/utf8.h"
 #include "runtime/log_softmax.h"
 #include "runtime/model_builder.h"
 #include "runtime/network.h"
@@ -35,6 +36,16 @@ const Tokenizer& Required(const std::shared_ptr<const Tokenizer>& tokenizer) {
   return *tokenizer;
 }
 
+// What is no UTF-8 is no text, but where tokens are bytes.
+void CheckReadable(const Tokenizer& tokenizer, std::string_view text) {
+  if (tokenizer.kind() != TokenizerKind::kBytes) CheckUtf8(text, "the text");
+}
+
+std::vector<int32_t> Encoded(const Tokenizer& tokenizer, std::string_view text) {
+  CheckReadable(tokenizer, text);
+  return tokenizer.Encode(text);
+}
+
 void CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& config, const fs::path& where) {
   if (tokenizer.size() == config.vocabulary) return;
   throw Error(fmt::format(
@@ -51,10 +62,11 @@ void CheckSomething(std::span<const int32_t> tokens) {
 // them, each cut where it is too long, the longer one first.
 std::vector<int32_t> ClassifierInput(const Model& model, const Tokenizer& tokenizer,
                                      std::initializer_list<std::string_view> texts) {
+  if (model.reads_images()) throw Error("this model reads images, not text");
   const SpecialTokens& special = tokenizer.special();
   std::vector<std::vector<int32_t>> parts;
   for (const std::string_view text : texts) {
-    parts.push_back(tokenizer.Encode(text));
+    parts.push_back(Encoded(tokenizer, text));
     CheckSomething(parts.back());
   }
   if (parts.size() > 1 && special.separator < 0) {
@@ -113,6 +125,7 @@ Model Model::Load(const std::string& given, const LoadOptions& options) {
   Model model = ModelBuilder::Build(std::move(config), std::move(parameters), std::move(tokenizer),
                                     labels, options);
   if (has_card) model.pairs_ = card.pairs;
+  model.images_ = card.images();
   return model;
 }
 
@@ -128,6 +141,9 @@ Use Model::use() const {
   }
 }
 
+bool Model::reads_images() const {
+  return images_ || network_->config().input != InputKind::kTokens;
+}
 int64_t Model::vocabulary() const { return network_->config().vocabulary; }
 int64_t Model::parameters() const { return network_->parameters().count; }
 int64_t Model::weight_bytes() const { return network_->parameters().bytes; }
@@ -135,7 +151,7 @@ std::optional<int64_t> Model::max_tokens() const { return network_->Limit(); }
 const std::vector<std::string>& Model::labels() const { return *labels_; }
 
 std::vector<int32_t> Model::Encode(std::string_view text) const {
-  return Required(tokenizer_).Encode(text);
+  return Encoded(Required(tokenizer_), text);
 }
 
 std::string Model::Decode(std::span<const int32_t> tokens) const {
@@ -176,7 +192,7 @@ std::vector<Prediction> Model::Classify(std::string_view first, std::string_view
 
 std::vector<Prediction> Model::ClassifyImage(std::span<const uint8_t> pixels) const {
   if (network_->config().input == InputKind::kTokens) {
-    if (use() == Use::kClassifier && tokenizer_ != nullptr) {
+    if (use() == Use::kClassifier && tokenizer_ != nullptr && !images_) {
       throw Error("this model reads text, not images");
     }
     return Classify(std::vector<int32_t>(pixels.begin(), pixels.end()));
@@ -189,6 +205,7 @@ std::vector<int32_t> Model::EncodeMasked(std::string_view text) const {
   constexpr std::string_view kMask = "<mask>";
   const int32_t mask = Required(tokenizer_).special().mask;
   if (mask < 0) throw Error("the model's tokenizer has no token for what is masked");
+  CheckReadable(*tokenizer_, text);
   std::vector<int32_t> tokens;
   const bool hides_blank = tokenizer_->kind() == TokenizerKind::kSentencePiece;
   for (size_t at = text.find(kMask); at != std::string_view::npos; at = text.find(kMask)) {

@@ -83,9 +83,9 @@ void CheckBiases(std::span<const LogitBias> biases, int64_t vocabulary) {
     const LogitBias& bias = biases[i];
     if (bias.token < 0 || bias.token >= vocabulary) {
       throw Error(
-          fmt::format("logit_bias has a token {}, which is outside the vocabulary of {}; "
-                      "remove it",
-                      bias.token, vocabulary));
+          fmt::format("logit_bias is given for token {}, and the model's vocabulary has {}, 0 to "
+                      "{}; remove it",
+                      bias.token, vocabulary, vocabulary - 1));
     }
     if (!std::isfinite(bias.value) && bias.value != kNever) {
       throw Error(

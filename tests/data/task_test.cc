@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "contains.h"
+#include "formats/task_card.h"
 
 namespace cosformer::data {
 namespace {
@@ -44,6 +45,10 @@ TEST(Task, TasksAreWhatTheyAreKnownAs) {
     const bool fixed = Tasks()[i]->FixedTokenizer() != nullptr;
     EXPECT_EQ(task.vocabulary, fixed ? 0 : 8192) << task.name;
     EXPECT_EQ(&FindTask(task.name), Tasks()[i].get());
+    // As a trained model's directory has it, where there is nothing but the name.
+    TaskCard card;
+    card.task = task.name;
+    EXPECT_EQ(card.images(), task.image.height > 0) << task.name;
   }
 }
 

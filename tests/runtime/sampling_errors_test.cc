@@ -43,8 +43,8 @@ TEST(SamplerErrors, OptionsOutsideTheirRangesAreNamed) {
   refused({.repetition_window = -1}, "repetition_window is -1; expected 1 to 1048576 tokens, or 0");
   refused({.repetition_window = 1'048'577}, "repetition_window is 1048577");
   refused({.logit_bias = {{100, 1}}},
-          "logit_bias has a token 100, which is outside the vocabulary of 100");
-  refused({.logit_bias = {{-1, 1}}}, "logit_bias has a token -1");
+          "logit_bias is given for token 100, and the model's vocabulary has 100, 0 to 99");
+  refused({.logit_bias = {{-1, 1}}}, "logit_bias is given for token -1");
   refused({.logit_bias = {{3, kNaN}}}, "logit_bias is nan for token 3");
   refused({.logit_bias = {{3, kInfinity}}}, "logit_bias is inf for token 3");
   refused({.logit_bias = {{3, 1}, {4, 1}, {3, 1}}}, "logit_bias has token 3 twice");
