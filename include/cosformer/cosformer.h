@@ -61,7 +61,7 @@ typedef struct cosformer_model cosformer_model;
 
 typedef struct cosformer_load_options {
   size_t size;
-  int32_t endless;  // not 0: cosFormer's layers go on past their horizon
+  int32_t endless;  // not 0: texts go on past the horizon of cosFormer's layers, where they can
   int32_t threads;  // 0: all cores
 } cosformer_load_options;
 COSFORMER_API cosformer_status cosformer_load_options_init(cosformer_load_options *options,
@@ -92,7 +92,7 @@ typedef struct cosformer_facts {
   int64_t vocabulary;     // 0 for images
   int64_t parameters;
   int64_t weight_bytes;
-  int64_t max_tokens;  // of a text; -1: any number
+  int64_t max_tokens;  // of a text that begins now; -1: any number
   int64_t classes;     // 0: it predicts tokens
 } cosformer_facts;
 
@@ -203,6 +203,11 @@ COSFORMER_API cosformer_status cosformer_session_logits(const cosformer_session 
 COSFORMER_API cosformer_status cosformer_session_position(const cosformer_session *session,
                                                           int64_t *position);
 
+// The most tokens that it can read: the model's, or fewer where it was saved by a model that was
+// not loaded as endless; -1: any number.
+COSFORMER_API cosformer_status cosformer_session_max_tokens(const cosformer_session *session,
+                                                            int64_t *max_tokens);
+
 // The memory that the session holds, its checkpoints included.
 COSFORMER_API cosformer_status cosformer_session_bytes(const cosformer_session *session,
                                                        size_t *bytes);
@@ -266,7 +271,7 @@ COSFORMER_API cosformer_status cosformer_sampling_init(cosformer_sampling *optio
 typedef struct cosformer_generate_options {
   size_t size;
   const cosformer_sampling *sampling;  // NULL: as after cosformer_sampling_init()
-  int64_t max_tokens;                  // 1 or more
+  int64_t max_tokens;                  // 0: any number, until something else ends the text
   const char *const *stop;             // the text ends before the first of these to be complete
   size_t stop_count;
   int32_t stop_at_end;    // not 0: the token that ends a text ends this one
@@ -299,7 +304,7 @@ enum {
   COSFORMER_STOP_LENGTH = 1,    // max_tokens
   COSFORMER_STOP_END = 2,       // the token that ends a text
   COSFORMER_STOP_STRING = 3,    // one of `stop`
-  COSFORMER_STOP_LIMIT = 4,     // the model's longest text
+  COSFORMER_STOP_LIMIT = 4,     // the longest text there may be: cosformer_session_max_tokens()
   COSFORMER_STOP_CANCELLED = 5  // `each` returned something else than 0
 };
 

@@ -25,6 +25,8 @@ namespace cosformer::runtime {
 
 struct GenerateOptions {
   SamplingOptions sampling;
+  // 0: any number. The text then goes on until something else ends it; what is returned grows with
+  // it, and where nothing could end it, it is refused.
   int64_t max_tokens = 256;
   // The text ends before the first of these to be complete.
   std::vector<std::string> stop;
@@ -43,7 +45,7 @@ enum class StopReason : uint8_t {
   kLength,      // max_tokens
   kEnd,         // the token that ends a text
   kStopString,  // one of `stop`
-  kLimit,       // the model's longest text (Model::max_tokens())
+  kLimit,       // the longest text there may be (Session::max_tokens())
   kCancelled,   // the caller has had enough
 };
 const char* Name(StopReason reason);  // "length", "end", "stop", "limit", "cancelled"
@@ -95,9 +97,11 @@ Generated Generate(Session& session, const GenerateOptions& options,
                    const std::function<bool(const GeneratedToken&)>& each = {});
 
 // The same for many texts, each with its own options, in one pass over the weights a step; those
-// that end leave the batch.
-std::vector<Generated> GenerateBatch(std::span<Session* const> sessions,
-                                     std::span<const GenerateOptions> options);
+// that end leave the batch. `each` is told which text has the token, and returns false to stop that
+// one.
+std::vector<Generated> GenerateBatch(
+    std::span<Session* const> sessions, std::span<const GenerateOptions> options,
+    const std::function<bool(size_t, const GeneratedToken&)>& each = {});
 
 struct BeamOptions {
   int64_t beams = 4;

@@ -36,8 +36,10 @@ class Network;
 struct TextState;
 
 struct LoadOptions {
-  // cosFormer's layers go on past their horizon, attending to the last half of it at least.
-  bool endless = false;
+  // Texts go on past the horizon of cosFormer's layers, which then attend to the last half of it at
+  // least. Models whose texts end otherwise, with their learned positions, are as they are without.
+  // A saved session keeps to what it began with.
+  bool endless = true;
   int threads = 0;  // 0: all cores
 };
 
@@ -60,11 +62,11 @@ class Model {
   static Model Load(const std::string& directory, const LoadOptions& options = {});
 
   Use use() const;
+  bool reads_images() const;  // not text: ClassifyImage
   int64_t vocabulary() const;
   int64_t parameters() const;
-  bool reads_images() const;  // not text: ClassifyImage
   int64_t weight_bytes() const;
-  // The most tokens of a text; none: any number.
+  // The most tokens of a text that begins now; none: any number.
   std::optional<int64_t> max_tokens() const;
 
   // Throws Error where the model has no tokenizer, and, but where tokens are bytes, for what is no
@@ -99,9 +101,9 @@ class Model {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const std::vector<std::string>> labels_;
   std::optional<bool> pairs_;  // whether a classifier reads two texts; none: not known
+  bool images_ = false;        // whether what it was trained on were images
 };
 
-  bool images_ = false;        // whether what it was trained on were images
 struct SessionOptions {
   // Earlier states to keep, so that an edited prompt can go back to one of them: each takes as much
   // memory as the session (a softmax layer's cache is not copied). They lie the closer the nearer
@@ -122,7 +124,10 @@ class Session {
 
   const Model& model() const;
   int64_t position() const;  // tokens fed
-  size_t bytes() const;      // of its states, checkpoints included
+  // The most that there may be; none: any number. The model's, but for a session that was saved
+  // without LoadOptions::endless, which ends with the horizon.
+  std::optional<int64_t> max_tokens() const;
+  size_t bytes() const;  // of its states, checkpoints included
   size_t state_bytes() const;
   // The latest tokens fed, oldest first, kRecentTokens at most: fewer, or none, only where the text
   // is shorter or was saved by a program that did not keep them.
@@ -148,7 +153,8 @@ class Session {
   // are left out.
   void Save(const std::string& path) const;  // whole or not at all
   void Save(std::ostream& out) const;
-  // Error for what is damaged, or was made with another model.
+  // Error for what is damaged, or was made with another model; and for what went past the horizon,
+  // or was to, where the model is not endless.
   static Session Load(Model model, const std::string& path, const SessionOptions& options = {});
   static Session Load(Model model, std::istream& in, const SessionOptions& options = {});
 

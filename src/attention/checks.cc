@@ -282,7 +282,7 @@ void CheckSameConfig(const LinearStateConfig& expected, const LinearStateConfig&
     Fail("state: ", given_name,
          given.endless ? " is endless, but one that ends with its horizon is expected"
                        : " ends with its horizon, but an endless one is expected",
-         ": it is one or the other from its beginning (endless, --endless)");
+         ": it is one or the other from its beginning (endless, --no-endless)");
   }
   if (expected.forgets != given.forgets) {
     Fail("state: ", given_name,

@@ -140,6 +140,7 @@ void RunAttention(const AttentionArguments& arguments) {
     runtime::LoadOptions options;
     CheckThreads(arguments.threads);
     options.threads = arguments.threads;
+    options.endless = false;  // a map is of a whole text
     const runtime::Model model = runtime::Model::Load(path, options);
     const std::vector<int32_t> tokens = TokensOf(model, text, arguments.tokens);
     report::Heatmap map;

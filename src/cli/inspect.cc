@@ -86,14 +86,16 @@ std::string OptionsText(const LayerRun& run) {
   return options.empty() ? "" : fmt::format(" ({})", fmt::join(options, ", "));
 }
 
+std::string LayerNumbers(const LayerRun& run) {
+  return run.first == run.last ? fmt::format("{}", run.first)
+                               : fmt::format("{} to {}", run.first, run.last);
+}
+
 std::string LayersText(const ModelFacts& facts) {
   std::vector<std::string> parts;
   for (const LayerRun& run : facts.layers) {
     parts.push_back(fmt::format("{}{}{} {}{}", run.stack, *run.stack == '\0' ? "" : " ",
-                                run.first == run.last
-                                    ? fmt::format("{}", run.first)
-                                    : fmt::format("{} to {}", run.first, run.last),
-                                run.attention.system, OptionsText(run)));
+                                LayerNumbers(run), run.attention.system, OptionsText(run)));
   }
   if (facts.config.kind == ModelKind::kEncoderDecoder) {
     parts.push_back("from decoder to encoder " + facts.config.cross_attention.system);
@@ -129,10 +131,34 @@ std::string SharesText(const ModelFacts& facts) {
   return fmt::format("{}", fmt::join(shares, ", "));
 }
 
+// How far back a token of a long text attends, layer by layer where they differ.
+std::string AttendedText(const ModelFacts& facts) {
+  std::vector<std::string> parts;
+  for (const LayerRun& run : facts.layers) {
+    const auto [least, most] = run.attends_to.value_or(AttendedTokens{});
+    parts.push_back((run.attends_to ? fmt::format("the last {} to {} tokens", FormatInteger(least),
+                                                  FormatInteger(most))
+                                    : "all tokens before it") +
+                    (run.gate ? ", as far as its gate keeps them" : ""));
+  }
+  std::vector<std::string> different = parts;
+  std::sort(different.begin(), different.end());
+  different.erase(std::unique(different.begin(), different.end()), different.end());
+  if (different.size() > 1) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const LayerRun& run = facts.layers[i];
+      parts[i] = fmt::format("{}: {}", LayerNumbers(run), parts[i]);
+    }
+    different = std::move(parts);
+  }
+  return fmt::format("{}", fmt::join(different, "; "));
+}
+
 std::string EndlessText(const SessionFacts& session) {
-  if (!session.limit) return "yes: nothing in it ends with a text's length";
-  if (!session.endless_limit) return "with --endless: past the horizon it forgets";
-  return "no";
+  if (session.limit) return "no";
+  if (!session.limit_no_endless) return "yes: nothing in it ends with a text's length";
+  return fmt::format("yes; with --no-endless a text has {} tokens at most",
+                     FormatInteger(*session.limit_no_endless));
 }
 
 std::string MemoryText(const SessionFacts& session) {
@@ -146,7 +172,7 @@ std::string RunsText(const ModelFacts& facts) {
   if (!facts.why_not.empty()) {
     return "not with cosformer generate or score: " + facts.why_not;
   }
-  if (facts.config.input != InputKind::kTokens) return "from C++: it reads images, not text";
+  if (facts.images) return "from C++: it reads images, not text";
   if (facts.tokenizer.empty()) return "from C++: it has no tokenizer, and reads tokens";
   if (facts.session) return "cosformer generate, cosformer score";
   return "cosformer score; cosformer generate will not run it, it does not go on with a text";
@@ -199,6 +225,7 @@ std::string TextOf(const ModelFacts& facts) {
               session->limit ? fmt::format("{0} tokens: {1} {0}", FormatInteger(*session->limit),
                                            session->limit_reason)
                              : "any");
+    lines.Add("attends to", AttendedText(facts));
     lines.Add("session", MemoryText(*session));
     lines.Add("endless", EndlessText(*session));
   } else {
@@ -247,6 +274,9 @@ json JsonOf(const ModelFacts& facts) {
     layer["options"] = run.attention.options;
     layer["horizon"] = run.horizon ? json(*run.horizon) : json();
     layer["state_grows"] = run.grows ? json(*run.grows) : json();
+    // Past the horizon; null: all of the text.
+    layer["attends_to"] =
+        run.attends_to ? json({run.attends_to->least, run.attends_to->most}) : json();
     object["layers"].push_back(std::move(layer));
   }
   if (config.kind == ModelKind::kEncoderDecoder) {
@@ -259,8 +289,9 @@ json JsonOf(const ModelFacts& facts) {
     object["session"] = {{"constant_bytes", session->constant_bytes},
                          {"token_bytes", session->token_bytes},
                          {"longest_text", session->limit ? json(*session->limit) : json()},
-                         {"endless", !session->limit},
-                         {"can_be_endless", !session->endless_limit}};
+                         {"longest_text_no_endless",
+                          session->limit_no_endless ? json(*session->limit_no_endless) : json()},
+                         {"endless", !session->limit}};
   }
   return object;
 }
@@ -339,25 +370,6 @@ Description OfTensorFile(const std::string& path, const InspectArguments& argume
 
 // ---- sessions
 
-// Whether the session, which went past the horizon, goes on only with a model that does. Throws
-// Error where it does not go on with the model at all.
-bool GoesOnEndless(const std::string& path, const InspectArguments& arguments) {
-  const auto load = [&](bool endless) {
-    const auto model =
-        runtime::Model::Load(arguments.model, {.endless = endless, .threads = arguments.threads});
-    try {
-      runtime::Session::Load(model, path, {.checkpoints = 0});
-      return std::string();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-  };
-  const std::string why = load(false);
-  if (why.empty()) return false;
-  if (load(true).empty()) return true;
-  throw Error(why);
-}
-
 Description OfSession(const std::string& path, const InspectArguments& arguments) {
   const runtime::SessionInfo info = runtime::ReadSessionInfo(path);
   Lines lines(fmt::format("{}: session", path));
@@ -384,10 +396,14 @@ Description OfSession(const std::string& path, const InspectArguments& arguments
               {"endless", info.endless},
               {"fits", nullptr}};
   if (!arguments.model.empty()) {
-    const bool endless = GoesOnEndless(path, arguments);
-    lines.Add("fits", arguments.model + (endless ? ", with --endless" : ""));
+    const auto model = runtime::Model::Load(arguments.model, {.threads = arguments.threads});
+    const auto session = runtime::Session::Load(model, path, {.checkpoints = 0});
+    const std::optional<int64_t> most = session.max_tokens();
+    lines.Add("fits", arguments.model);
+    lines.Add("longest text", most ? FormatInteger(*most) + " tokens" : "any");
     object["fits"] = true;
-    object["endless"] = endless;
+    object["longest_text"] = most ? json(*most) : json();
+    object["endless"] = !most;
     return {lines.text(), std::move(object)};
   }
   lines.Add("fits", "not checked; --model DIRECTORY does");

@@ -33,7 +33,7 @@ const char* UseOf(const ModelConfig& config) {
 // What the runtime knows of the layer's attention; nothing of one that it does not have.
 std::optional<runtime::LayerAttention> KnownAttention(const ModelConfig& config, size_t layer) {
   try {
-    return runtime::AttentionOf(config, layer, /*endless=*/false);
+    return runtime::AttentionOf(config, layer, /*endless=*/true);
   } catch (const Error&) {
     return {};
   }
@@ -57,12 +57,20 @@ std::vector<LayerRun> LayersOf(const ModelConfig& config) {
                  .last = number,
                  .attention = config.attention[i],
                  .horizon = {},
-                 .grows = {}};
+                 .grows = {},
+                 .attends_to = {},
+                 .gate = false};
     if (const auto known = KnownAttention(config, i)) {
       if (!known->softmax && known->options.kernel.reweighting == Reweighting::kCos) {
         run.horizon = known->options.kernel.horizon;
       }
       run.grows = known->softmax;
+      if (!known->softmax && known->options.endless) {
+        // The last whole half of the horizon, and what has been read of the next (LinearState).
+        const int64_t half = known->options.kernel.horizon / 2;
+        run.attends_to = AttendedTokens{.least = half, .most = 2 * half};
+      }
+      run.gate = known->options.gate;
     }
     runs.push_back(std::move(run));
   }
@@ -71,12 +79,12 @@ std::vector<LayerRun> LayersOf(const ModelConfig& config) {
 
 SessionFacts SessionOf(const ModelConfig& config) {
   // What a session is follows from the config alone.
-  const runtime::Network network(config, {}, /*endless=*/false, /*threads=*/1);
-  const runtime::Network endless(config, {}, /*endless=*/true, /*threads=*/1);
+  const runtime::Network network(config, {}, /*endless=*/true, /*threads=*/1);
+  const runtime::Network no_endless(config, {}, /*endless=*/false, /*threads=*/1);
   SessionFacts facts;
   facts.limit = network.Limit();
   facts.limit_reason = network.LimitReason();
-  facts.endless_limit = endless.Limit();
+  facts.limit_no_endless = no_endless.Limit();
   facts.constant_bytes = config.width * static_cast<int64_t>(sizeof(float));
   for (const runtime::LayerAttention& attention : network.attention()) {
     if (attention.softmax) {
@@ -121,11 +129,14 @@ void CountParameters(ModelFacts& facts, const std::string& where) {
 }
 
 // That the files beside the config are of the same model.
-void CheckTogether(const ModelFacts& facts, int64_t tokens) {
-  if (tokens != facts.config.vocabulary) {
-    throw Error(fmt::format("its tokenizer has {} tokens, its config a vocabulary of {}", tokens,
-                            facts.config.vocabulary));
+void CheckTogether(const ModelFacts& facts, const TaskCard& card,
+                   const std::optional<Tokenizer>& tokenizer) {
+  const ModelConfig& config = facts.config;
+  if (tokenizer && config.input == InputKind::kTokens && tokenizer->size() != config.vocabulary) {
+    throw Error(fmt::format("its tokenizer has {} tokens, its config a vocabulary of {}",
+                            tokenizer->size(), config.vocabulary));
   }
+  if (tokenizer) CheckTrainedWith(card, tokenizer->Fingerprint(), facts.directory.string());
   if (!facts.labels.empty() && static_cast<int64_t>(facts.labels.size()) != facts.config.classes) {
     throw Error(fmt::format("its task.json names {} classes, its config has {}",
                             facts.labels.size(), facts.config.classes));
@@ -152,6 +163,7 @@ ModelFacts ReadModelFacts(const std::string& given) {
                    .task = {},
                    .labels = {},
                    .tokenizer = {},
+                   .images = false,
                    .layers = {},
                    .weights = SafetensorsFile::Open(path),
                    .weight_type = {},
@@ -160,23 +172,24 @@ ModelFacts ReadModelFacts(const std::string& given) {
                    .session = {}};
   facts.use = UseOf(facts.config);
   facts.layers = LayersOf(facts.config);
+  TaskCard card;
   if (fs::exists(directory / kTaskFile)) {
-    TaskCard card = ReadTaskCard(directory.string());
-    facts.task = std::move(card.task);
-    facts.labels = std::move(card.labels);
+    card = ReadTaskCard(directory.string());
+    facts.task = card.task;
+    facts.labels = card.labels;
   }
-  int64_t tokens = facts.config.vocabulary;
+  facts.images = card.images() || facts.config.input != InputKind::kTokens;
+  std::optional<Tokenizer> tokenizer;
   if (Tokenizer::IsIn(directory.string())) {
-    const Tokenizer tokenizer = Tokenizer::Load(directory.string());
-    facts.tokenizer = Name(tokenizer.kind());
-    if (facts.config.input == InputKind::kTokens) tokens = tokenizer.size();
+    tokenizer = Tokenizer::Load(directory.string());
+    facts.tokenizer = Name(tokenizer->kind());
   }
   for (const fs::path& file : ModelFiles(directory)) {
     facts.disk_bytes += static_cast<int64_t>(fs::file_size(file));
   }
   try {
+    CheckTogether(facts, card, tokenizer);
     runtime::Network::CheckSupported(facts.config);
-    CheckTogether(facts, tokens);
     CountParameters(facts, path);
     if (facts.config.kind == ModelKind::kDecoder) facts.session = SessionOf(facts.config);
   } catch (const Error& error) {

@@ -15,6 +15,11 @@
 
 namespace cosformer::cli {
 
+// How many of the latest tokens one past the horizon attends to.
+struct AttendedTokens {
+  int64_t least = 0, most = 0;
+};
+
 // Neighbouring layers with the same attention.
 struct LayerRun {
   const char* stack = "";  // "encoder", "decoder"; empty where there is one stack only
@@ -22,6 +27,8 @@ struct LayerRun {
   SystemConfig attention;
   std::optional<int64_t> horizon;  // of a re-weighting; none: the attention has none
   std::optional<bool> grows;       // whether what it remembers grows with the text; none: not known
+  std::optional<AttendedTokens> attends_to;  // none: all of the text
+  bool gate = false;                         // of that, what gates have kept
 };
 
 // What a session holds; of decoders that the runtime executes.
@@ -30,8 +37,8 @@ struct SessionFacts {
   int64_t token_bytes = 0;     // a token, of softmax layers
   std::optional<int64_t> limit;
   std::string limit_reason;  // as Network has it
-  // The same when it is loaded to go on past its horizon.
-  std::optional<int64_t> endless_limit;
+  // The same when it is loaded to end with its horizon.
+  std::optional<int64_t> limit_no_endless;
 };
 
 struct ModelFacts {
@@ -41,6 +48,7 @@ struct ModelFacts {
   std::string task;                 // empty: it has no task.json
   std::vector<std::string> labels;  // of classes
   std::string tokenizer;            // its kind; empty: none
+  bool images = false;              // it reads them, not text
   std::vector<LayerRun> layers;
 
   SafetensorsFile weights;

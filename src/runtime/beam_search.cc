@@ -51,7 +51,7 @@ std::vector<Beam> BeamSearch(const Session& session, const BeamOptions& options)
   const auto vocabulary = static_cast<size_t>(model.vocabulary());
   const auto beams = static_cast<size_t>(options.beams);
   const int32_t end = options.stop_at_end ? model.end_token() : -1;
-  const std::optional<int64_t> limit = model.max_tokens();
+  const std::optional<int64_t> limit = session.max_tokens();
   const auto better = [](const Beam& a, const Beam& b) { return a.score > b.score; };
 
   std::vector<Open> open;

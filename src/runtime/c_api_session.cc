@@ -114,6 +114,17 @@ cosformer_status cosformer_session_position(const cosformer_session* session, in
   });
 }
 
+cosformer_status cosformer_session_max_tokens(const cosformer_session* session,
+                                              int64_t* max_tokens) {
+  const Call call(__func__);
+  return call.Run([&] {
+    call.Need(session, "session");
+    call.Need(max_tokens, "max_tokens");
+    *max_tokens = session->session.max_tokens().value_or(-1);
+    return COSFORMER_OK;
+  });
+}
+
 cosformer_status cosformer_session_bytes(const cosformer_session* session, size_t* bytes) {
   const Call call(__func__);
   return call.Run([&] {

@@ -32,8 +32,11 @@ struct Generation::Impl {
       : options(std::move(given)),
         end(options.stop_at_end ? model.end_token() : -1),
         sampler(options.sampling, model.vocabulary()) {
-    if (options.max_tokens < 1) {
-      throw Error(fmt::format("generate: max_tokens is {}; give 1 or more", options.max_tokens));
+    if (options.max_tokens < 0) {
+      throw Error(
+          fmt::format("generate: max_tokens is {}; give 1 or more, or 0 for a text that goes on "
+                      "until it is stopped",
+                      options.max_tokens));
     }
     if (options.likeliest < 0) {
       throw Error(fmt::format("generate: likeliest is {}; give 0 or more", options.likeliest));
@@ -93,26 +96,47 @@ static GenerateOptions After(const Session& session, GenerateOptions options) {
   return options;
 }
 
+// What nothing would end is not begun.
+static void CheckEnds(const Session& session, const GenerateOptions& options, bool cancellable) {
+  const bool ends = options.stop_at_end && session.model().end_token() >= 0;
+  if (options.max_tokens > 0 || ends || !options.stop.empty() || cancellable ||
+      session.max_tokens()) {
+    return;
+  }
+  throw Error(
+      "generate: max_tokens is 0, and nothing else would end the text; give a number of tokens, a "
+      "stop string, or a function that stops it");
+}
+
+// The next token of a text, and its end where the session can be fed no more.
+static GeneratedToken NextOf(const Session& session, std::span<const float> logits,
+                             Generation& generation, SamplingWorkspace& workspace) {
+  GeneratedToken token = generation.Next(logits, workspace);
+  const std::optional<int64_t> limit = session.max_tokens();
+  if (generation.reason() == StopReason::kNone && limit && session.position() >= *limit) {
+    const size_t shown = generation.result().text.size();
+    generation.Stop(StopReason::kLimit);
+    token.text += generation.result().text.substr(shown);  // what was held back
+  }
+  return token;
+}
+
 Generated Generate(Session& session, const GenerateOptions& options,
                    const std::function<bool(const GeneratedToken&)>& each) {
+  CheckEnds(session, options, static_cast<bool>(each));
   Generation generation(session.model(), After(session, options));
   SamplingWorkspace workspace;
-  const std::optional<int64_t> limit = session.model().max_tokens();
   for (;;) {
-    GeneratedToken token = generation.Next(session.Logits(), workspace);
-    if (generation.reason() == StopReason::kNone && limit && session.position() >= *limit) {
-      const size_t shown = generation.result().text.size();
-      generation.Stop(StopReason::kLimit);
-      token.text += generation.result().text.substr(shown);  // what was held back
-    }
+    const GeneratedToken token = NextOf(session, session.Logits(), generation, workspace);
     if (each && !each(token)) generation.Stop(StopReason::kCancelled);
     if (generation.reason() != StopReason::kNone) return generation.result();
     session.Feed(token.token);
   }
 }
 
-std::vector<Generated> GenerateBatch(std::span<Session* const> sessions,
-                                     std::span<const GenerateOptions> options) {
+std::vector<Generated> GenerateBatch(
+    std::span<Session* const> sessions, std::span<const GenerateOptions> options,
+    const std::function<bool(size_t, const GeneratedToken&)>& each) {
   if (sessions.size() != options.size()) {
     throw Error(fmt::format("generate: a batch of {} sessions was given options for {}",
                             sessions.size(), options.size()));
@@ -120,6 +144,7 @@ std::vector<Generated> GenerateBatch(std::span<Session* const> sessions,
   std::vector<Generation> generations;
   std::vector<size_t> active;
   for (size_t i = 0; i < sessions.size(); ++i) {
+    CheckEnds(*sessions[i], options[i], static_cast<bool>(each));
     generations.emplace_back(sessions[i]->model(), After(*sessions[i], options[i]));
     active.push_back(i);
   }
@@ -129,18 +154,15 @@ std::vector<Generated> GenerateBatch(std::span<Session* const> sessions,
     for (const size_t i : active) batch.push_back(sessions[i]);
     const std::vector<float> logits = Session::LogitsBatch(batch);
     const auto vocabulary = static_cast<size_t>(batch[0]->model().vocabulary());
-    const std::optional<int64_t> limit = batch[0]->model().max_tokens();
     std::vector<size_t> next;
     std::vector<int32_t> tokens;
     batch.clear();
     for (size_t b = 0; b < active.size(); ++b) {
       const size_t i = active[b];
       const GeneratedToken token =
-          generations[i].Next(std::span(logits).subspan(b * vocabulary, vocabulary), workspace);
-      if (generations[i].reason() == StopReason::kNone && limit &&
-          sessions[i]->position() >= *limit) {
-        generations[i].Stop(StopReason::kLimit);
-      }
+          NextOf(*sessions[i], std::span(logits).subspan(b * vocabulary, vocabulary),
+                 generations[i], workspace);
+      if (each && !each(i, token)) generations[i].Stop(StopReason::kCancelled);
       if (generations[i].reason() != StopReason::kNone) continue;
       next.push_back(i);
       batch.push_back(sessions[i]);

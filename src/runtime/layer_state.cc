@@ -8,6 +8,8 @@
 #include <istream>
 #include <ostream>
 
+#include "attention/checks.h"
+
 namespace cosformer::runtime {
 namespace {
 
@@ -120,7 +122,10 @@ LayerAttention AttentionOf(const ModelConfig& config, size_t layer, bool endless
           "attends in both directions",
           layer, system.system, Name(config.kind)));
     }
-    if (endless && attention.options.kernel.reweighting == Reweighting::kCos) {
+    const LinearKernel& kernel = attention.options.kernel;
+    if (endless && config.kind == ModelKind::kDecoder &&
+        config.positions.kind != PositionKind::kLearned &&
+        kernel.reweighting == Reweighting::kCos && kernel.horizon >= 2) {
       attention.options.endless = true;
     }
   } else {
@@ -150,6 +155,15 @@ size_t BytesOf(const LayerState& state) {
   return std::get<LinearState>(state).bytes();
 }
 
+std::optional<int64_t> HorizonOf(const LayerState& state) {
+  if (std::holds_alternative<SoftmaxCache>(state)) return {};
+  const auto* turned = std::get_if<TurnedState>(&state);
+  const LinearStateConfig& config =
+      (turned != nullptr ? turned->sums : std::get<LinearState>(state)).config();
+  if (config.endless || config.kernel.reweighting != Reweighting::kCos) return {};
+  return config.kernel.horizon;
+}
+
 bool Grows(const LayerState& state) { return std::holds_alternative<SoftmaxCache>(state); }
 
 void Save(const LayerState& state, std::ostream& out) {
@@ -174,18 +188,28 @@ void Save(const LayerState& state, std::ostream& out) {
   }
 }
 
-LayerState LoadState(const LayerAttention& attention, int64_t position, std::istream& in) {
+LayerState LoadState(const LayerAttention& attention, int64_t position, bool any_end,
+                     std::istream& in) {
   if (attention.softmax) return LoadCache(attention, position, in);
   LayerState state = attention.NewState();
-  const auto load = [&](LinearState& to) {
-    to = LinearState::Load(in, to.config());
+  const auto load = [&](LinearState& to, bool either) {
+    LinearStateConfig expected = to.config();
+    to = LinearState::Load(in);
+    if (either) expected.endless = to.config().endless;
+    CheckSameConfig(expected, to.config(), "the file's state");
     CheckLoaded(to, position);
   };
   if (auto* turned = std::get_if<TurnedState>(&state)) {
-    load(turned->sums);
-    if (turned->normaliser) load(*turned->normaliser);
+    load(turned->sums, any_end);
+    if (turned->normaliser) {
+      // Both end where one does.
+      LinearStateConfig config = turned->normaliser->config();
+      config.endless = turned->sums.config().endless;
+      *turned->normaliser = LinearState(config);
+      load(*turned->normaliser, false);
+    }
   } else {
-    load(std::get<LinearState>(state));
+    load(std::get<LinearState>(state), any_end);
   }
   return state;
 }

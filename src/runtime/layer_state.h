@@ -38,16 +38,20 @@ struct LayerAttention {
 };
 
 // Throws Error for an attention that the runtime does not have. endless: as if the layer's option
-// were true, where it has one.
+// were true, where it has one and the model's texts can go on without end.
 LayerAttention AttentionOf(const ModelConfig& config, size_t layer, bool endless);
 
 int64_t PositionOf(const LayerState& state);
 size_t BytesOf(const LayerState& state);
+// The text ends here; none: it does not, as far as this layer goes.
+std::optional<int64_t> HorizonOf(const LayerState& state);
 // Whether it grows with the text.
 bool Grows(const LayerState& state);
 
 void Save(const LayerState& state, std::ostream& out);
 // What Save wrote for a state of `attention` after `position` tokens; Error for anything else.
-LayerState LoadState(const LayerAttention& attention, int64_t position, std::istream& in);
+// any_end: whether the state ends with its horizon may differ, as it is one or the other for good.
+LayerState LoadState(const LayerAttention& attention, int64_t position, bool any_end,
+                     std::istream& in);
 
 }  // namespace cosformer::runtime

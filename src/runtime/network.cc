@@ -99,7 +99,10 @@ void Network::CheckSupported(const ModelConfig& config) {
 }
 
 Network::Network(ModelConfig config, Parameters parameters, bool endless, int threads)
-    : config_(std::move(config)), parameters_(std::move(parameters)), threads_(ThreadsOr(threads)) {
+    : config_(std::move(config)),
+      parameters_(std::move(parameters)),
+      endless_(endless),
+      threads_(ThreadsOr(threads)) {
   constexpr int kMostThreads = 1024;  // beyond what any machine has, OpenMP ends the program
   if (threads < 0 || threads > kMostThreads) {
     throw Error(
@@ -152,7 +155,17 @@ TextState Network::NewText() const {
   return state;
 }
 
-void Network::CheckTokens(std::span<const int32_t> tokens, int64_t position) const {
+std::optional<int64_t> Network::LimitOf(const TextState& state) const {
+  std::optional<int64_t> limit = limit_;
+  for (const LayerState& layer : state.layers) {
+    const std::optional<int64_t> horizon = HorizonOf(layer);
+    if (horizon && (!limit || *horizon < *limit)) limit = horizon;
+  }
+  return limit;
+}
+
+void Network::CheckTokens(std::span<const int32_t> tokens, int64_t position,
+                          std::optional<int64_t> limit) const {
   for (const int32_t token : tokens) {
     if (token < 0 || token >= config_.vocabulary) {
       throw Error(fmt::format("token {} is not in the model's vocabulary of {}", token,
@@ -160,15 +173,20 @@ void Network::CheckTokens(std::span<const int32_t> tokens, int64_t position) con
     }
   }
   const int64_t end = position + static_cast<int64_t>(tokens.size());
-  if (limit_ && end > *limit_) {
-    const bool learned = config_.positions.kind == PositionKind::kLearned;
+  if (!limit || end <= *limit) return;
+  if (limit != limit_) {
     throw Error(fmt::format(
-        "the text has {} tokens, and {} {}; {}", end, limit_reason_, *limit_,
-        learned ? "give a shorter one, or train with other positions (rotary, sinusoidal or none)"
-        : config_.kind == ModelKind::kDecoder ? "give a shorter one, or begin in endless mode "
-                                                "(endless, --endless)"
-                                              : "give a shorter one"));
+        "the text has {} tokens, and its session was begun to end with the horizon, {}; begin "
+        "another session, which goes on past it",
+        end, *limit));
   }
+  const bool learned = config_.positions.kind == PositionKind::kLearned;
+  throw Error(fmt::format(
+      "the text has {} tokens, and {} {}; {}", end, limit_reason_, *limit,
+      learned ? "give a shorter one, or train with other positions (rotary, sinusoidal or none)"
+      : config_.kind == ModelKind::kDecoder
+          ? "give a shorter one, or load the model in endless mode (endless; no --no-endless)"
+          : "give a shorter one"));
 }
 
 void Network::AddPositions(int64_t position, int64_t length, float* rows) const {
@@ -327,7 +345,7 @@ void Network::CheckTurn(const Turn& turn) const {
           "another session");
     }
   }
-  CheckTokens(turn.tokens, turn.state->position);
+  CheckTokens(turn.tokens, turn.state->position, LimitOf(*turn.state));
 }
 
 void Network::Advance(std::span<const Turn> turns, float* hidden) const {
@@ -388,7 +406,7 @@ std::vector<float> Network::Encode(std::span<const int32_t> tokens) const {
   if (config_.input != InputKind::kTokens) {
     throw Error("this model reads images, not tokens");
   }
-  CheckTokens(tokens, 0);
+  CheckTokens(tokens, 0, limit_);
   std::vector<float> x(tokens.size() * static_cast<size_t>(config_.width));
   Embed(tokens, 0, x.data());
   return EncodeRows(std::move(x), static_cast<int64_t>(tokens.size()));
@@ -496,7 +514,7 @@ Network::QueriesAndKeys Network::QueriesAndKeysOf(std::span<const int32_t> token
                             attention_.size() - 1));
   }
   if (config_.input != InputKind::kTokens) throw Error("this model reads images, not tokens");
-  CheckTokens(tokens, 0);
+  CheckTokens(tokens, 0, limit_);
   const auto length = static_cast<int64_t>(tokens.size());
   Work work(config_, length);
   Embed(tokens, 0, work.x.data());

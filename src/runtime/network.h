@@ -33,7 +33,7 @@ class Network {
  public:
   // Throws Error for models that the runtime does not execute. endless: see AttentionOf().
   // threads: 0 for as many as OpenMP gives.
-  Network(ModelConfig config, Parameters parameters, bool endless = false, int threads = 0);
+  Network(ModelConfig config, Parameters parameters, bool endless, int threads = 0);
   ~Network();
 
   // The same Errors, before there are weights.
@@ -42,11 +42,15 @@ class Network {
   const ModelConfig& config() const { return config_; }
   const Parameters& parameters() const { return parameters_; }
   const std::vector<LayerAttention>& attention() const { return attention_; }
+  // Whether it was asked for; not all models can be.
+  bool endless() const { return endless_; }
   int threads() const { return threads_; }
   // The most tokens that a text may have, and what says so, up to the number ("its
   // learned positions end at"); none: any.
   std::optional<int64_t> Limit() const { return limit_; }
   const char* LimitReason() const { return limit_reason_; }
+  // The same of a text that may have begun otherwise than those that begin now.
+  std::optional<int64_t> LimitOf(const TextState& state) const;
   // Of what it keeps from one pass to the next, beside the weights.
   size_t work_bytes() const;
 
@@ -60,6 +64,9 @@ class Network {
 
   // The Errors of Advance().
   void CheckTurn(const Turn& turn) const;
+  // Those of tokens that follow so many others in a text with this limit.
+  void CheckTokens(std::span<const int32_t> tokens, int64_t position,
+                   std::optional<int64_t> limit) const;
 
   // ---- encoders: [length, width] of a whole text, or of an image's pixels
   std::vector<float> Encode(std::span<const int32_t> tokens) const;
@@ -92,7 +99,6 @@ class Network {
   // clear anew take a fiftieth of the time of a prompt.
   std::unique_ptr<Work> TakeWork(int64_t rows) const;
   void KeepWork(std::unique_ptr<Work> work) const;
-  void CheckTokens(std::span<const int32_t> tokens, int64_t position) const;
   void Embed(std::span<const int32_t> tokens, int64_t position, float* rows) const;
   void AddPositions(int64_t position, int64_t length, float* rows) const;
   template <class Attend>
@@ -105,6 +111,7 @@ class Network {
   ModelConfig config_;
   Parameters parameters_;
   std::vector<LayerAttention> attention_;
+  bool endless_ = false;
   int threads_ = 1;
   std::optional<int64_t> limit_;
   const char* limit_reason_ = "";

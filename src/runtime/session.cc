@@ -125,6 +125,9 @@ Session::~Session() = default;
 
 const Model& Session::model() const { return impl_->model; }
 int64_t Session::position() const { return impl_->text.position; }
+std::optional<int64_t> Session::max_tokens() const {
+  return impl_->model.network().LimitOf(impl_->text);
+}
 size_t Session::state_bytes() const { return SizeOf(impl_->text, true); }
 std::vector<int32_t> Session::recent() const { return impl_->recent; }
 
@@ -189,9 +192,8 @@ int64_t Session::Edit(std::span<const int32_t> tokens) {
   const int64_t kept = found == nullptr ? 0 : found->state.position;
   const auto rest = tokens.subspan(static_cast<size_t>(kept));
   // Nothing is given up for a text that can't be read.
-  TextState there;
-  there.position = kept;
-  impl.model.network().CheckTurn({&there, rest});
+  const Network& network = impl.model.network();
+  network.CheckTokens(rest, kept, found == nullptr ? network.Limit() : max_tokens());
   if (found == nullptr) {
     Reset();
   } else {

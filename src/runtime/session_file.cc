@@ -149,9 +149,11 @@ void CheckHeader(const Header& header, const Model& model, const std::string& wh
                       network.config().width));
   const std::optional<int64_t> limit = network.Limit();
   require(!limit || header.position <= *limit,
-          fmt::format("the session has read {} tokens, and {} {}; if it was made in endless mode, "
-                      "load the model so (--endless)",
-                      header.position, network.LimitReason(), limit.value_or(0)));
+          fmt::format("the session has read {} tokens, and {} {}; {}", header.position,
+                      network.LimitReason(), limit.value_or(0),
+                      network.endless() ? "the file is damaged"
+                                        : "if it went on past the horizon, load the model in "
+                                          "endless mode (endless; no --no-endless)"));
 }
 
 std::vector<int32_t> ReadRecent(std::istream& in, int64_t position, int64_t vocabulary) {
@@ -237,7 +239,9 @@ Session Session::Parse(Model model, std::string_view bytes, const std::string& w
   }
   for (size_t i = 0; i < impl.text.layers.size(); ++i) {
     try {
-      impl.text.layers[i] = LoadState(impl.model.network().attention()[i], header.position, in);
+      const Network& network = impl.model.network();
+      impl.text.layers[i] =
+          LoadState(network.attention()[i], header.position, network.endless(), in);
     } catch (const Error& error) {
       return fail(fmt::format("layer {}: {}", i, error.what()));
     }

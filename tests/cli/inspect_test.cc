@@ -61,8 +61,8 @@ TEST_F(InspectCommandTest, AModelsFiguresAreThoseOfTheLoadedOne) {
     const auto limit = model.max_tokens();
     EXPECT_EQ(session["longest_text"], limit ? json(*limit) : json());
     EXPECT_EQ(session["endless"], !limit);
-    const Model endless = Model::Load(directory.string(), {.endless = true});
-    EXPECT_EQ(session["can_be_endless"], !endless.max_tokens());
+    const auto ending = Model::Load(directory.string(), {.endless = false}).max_tokens();
+    EXPECT_EQ(session["longest_text_no_endless"], ending ? json(*ending) : json());
     // What a session holds after some tokens, but that caches grow by more than a token at a time.
     Session text(model, {.checkpoints = 0});
     text.Feed(model.Encode("some text"));
@@ -115,11 +115,57 @@ TEST_F(InspectCommandTest, ATableTellsAPersonTheSame) {
   EXPECT_EQ(outcome.err, "");
   for (const char* part :
        {"lm: language model\n", "width         24: 4 heads of 6\n", "hidden        40, gelu\n",
-        "vocabulary    260 (bytes)\n", "however long the text\n",
-        "96 tokens: the horizon of its re-weighting is 96\n", "with --endless",
+        "vocabulary    260 (bytes)\n", "however long the text\n", "longest text  any\n",
+        "attends to    the last 48 to 96 tokens\n",
+        "yes; with --no-endless a text has 96 tokens at most\n",
         "cosformer generate, cosformer score\n"}) {
     EXPECT_TRUE(Contains(outcome.out, part));
   }
+}
+
+TEST_F(InspectCommandTest, AModelsLayersSayHowFarBackTheyAttend) {
+  const auto told = [&](const json& changes, const std::string& text) {
+    WriteModel("lm", changes);
+    EXPECT_TRUE(Contains(Run("inspect lm").out, "  attends to    " + text + "\n"));
+  };
+  told({{"attention", "linear"}}, "all tokens before it");
+  told({{"attention", "linear-gate"}}, "all tokens before it, as far as its gate keeps them");
+  told({{"attention", "cosformer-gate"}},
+       "the last 48 to 96 tokens, as far as its gate keeps them");
+  told({{"positions", "learned"}}, "all tokens before it");
+  told({{"attention", {"cosformer", "cosformer", "softmax"}}, {"layers", 3}},
+       "0 to 1: the last 48 to 96 tokens; 2: all tokens before it");
+  const json layers = Inspected("lm")["layers"];
+  EXPECT_EQ(layers[0]["attends_to"], json({48, 96}));
+  EXPECT_EQ(layers[1]["attends_to"], nullptr);
+}
+
+// With one token changed, the logits of those that attend to it change, and no others.
+TEST_F(InspectCommandTest, AModelAttendsAsFarBackAsIsSaid) {
+  const Model model = Model::Load(WriteModel("lm", {{"layers", 1}}).string());
+  const json reach = Inspected("lm")["layers"][0]["attends_to"];
+  std::vector<int32_t> tokens = model.Encode(testing::SomeText(400));
+  const auto logits = [&] { return Session(model).FeedAll(tokens); };
+  const std::vector<float> before = logits();
+  size_t least = 400, most = 0;
+  for (size_t changed = 150; changed < 250; ++changed) {
+    const int32_t token = std::exchange(tokens[changed], 'Z');
+    const std::vector<float> after = logits();
+    tokens[changed] = token;
+    size_t last = changed;
+    for (size_t i = changed; i < tokens.size(); ++i) {
+      if (!std::equal(after.begin() + static_cast<ptrdiff_t>(i * 260),
+                      after.begin() + static_cast<ptrdiff_t>(i * 260 + 260),
+                      before.begin() + static_cast<ptrdiff_t>(i * 260))) {
+        last = i;
+      }
+    }
+    least = std::min(least, last - changed + 1);
+    most = std::max(most, last - changed + 1);
+  }
+  EXPECT_GE(least, reach[0]);
+  EXPECT_LE(least, reach[0].get<size_t>() + 1);
+  EXPECT_EQ(most, reach[1]);
 }
 
 TEST_F(InspectCommandTest, OtherKindsSayWhatTheyAreFor) {
@@ -202,6 +248,17 @@ TEST_F(InspectCommandTest, FilesThatDoNotBelongTogetherAreSaidNotToRun) {
   EXPECT_TRUE(Contains(Inspected("lm")["why_not"].get<std::string>(), "the config asks for"));
   Tokenizer::Words({"one", "two"}).Save(wide.string());
   EXPECT_TRUE(Contains(Inspected("wide")["why_not"].get<std::string>(), "its tokenizer has 7"));
+  // As many tokens, but others.
+  const Tokenizer own = Tokenizer::Words({"cat", "moon"});
+  const fs::path words =
+      WriteModel("words", {{"vocabulary", 7}},
+                 {.task = "lm", .labels = {}, .pairs = false, .tokenizer = own.Fingerprint()});
+  own.Save(words.string());
+  EXPECT_EQ(Inspected("words")["runs"], true);
+  Tokenizer::Words({"sea", "sun"}).Save(words.string());
+  EXPECT_EQ(Inspected("words")["runs"], false);
+  EXPECT_TRUE(Contains(Run("inspect words").out,
+                       "its tokenizer is not the one that the model was trained with"));
 }
 
 TEST_F(InspectCommandTest, ASessionNamesItsModelAndIsHeldAgainstIt) {
@@ -257,12 +314,18 @@ TEST_F(InspectCommandTest, ASessionTellsItsHorizonsWithoutTheModel) {
   EXPECT_EQ(saved("soft", {{"attention", "softmax"}}, false)["horizons"], json::array());
 }
 
-TEST_F(InspectCommandTest, ASessionPastTheHorizonGoesOnWithAnEndlessModel) {
-  const Model model = Model::Load(WriteModel("lm").string(), {.endless = true});
-  Session session(model);
-  session.Feed(model.Encode(testing::SomeText(200)));
-  session.Save((folder_ / "long.session").string());
-  EXPECT_EQ(Inspected("long.session --model lm")["endless"], true);
+TEST_F(InspectCommandTest, ASessionKeepsToTheEndThatItBeganWith) {
+  const std::string directory = WriteModel("lm").string();
+  for (const bool endless : {false, true}) {
+    const Model model = Model::Load(directory, {.endless = endless});
+    Session session(model);
+    session.Feed(model.Encode(testing::SomeText(endless ? 200 : 90)));
+    session.Save((folder_ / "text.session").string());
+    const json facts = Inspected("text.session --model lm");
+    EXPECT_EQ(facts["endless"], endless);
+    EXPECT_EQ(facts["longest_text"], endless ? json() : json(96));
+    EXPECT_EQ(facts["fits"], true);
+  }
 }
 
 TEST_F(InspectCommandTest, TensorsAreListedOfModelsAndOfAnyFile) {

@@ -166,14 +166,25 @@ TEST_F(CApiText, EndsForTheReasonsThatThereAre) {
   options_.stop_at_end = 0;
   options_.max_tokens = 7;
   EXPECT_EQ(reason_of(), COSFORMER_STOP_LENGTH);
-  options_.max_tokens = 1000;
-  EXPECT_EQ(reason_of(), COSFORMER_STOP_LIMIT);
   const cosformer_logit_bias x[] = {{'x', 1e9f}};
   const char* const stop[] = {"xx"};
   sampling_.logit_bias = x;
   options_.stop = stop;
   options_.stop_count = 1;
   EXPECT_EQ(reason_of(), COSFORMER_STOP_STRING);
+  options_.max_tokens = 0;
+  EXPECT_EQ(reason_of(), COSFORMER_STOP_STRING);
+  sampling_.logit_bias_count = 0;
+  options_.stop_count = 0;
+  EXPECT_EQ(reason_of(), COSFORMER_STOP_CANCELLED) << "it has no end of its own";
+
+  cosformer_load_options load;
+  ASSERT_OK(cosformer_load_options_init(&load, sizeof(load)));
+  load.endless = 0;
+  cosformer_model* ending = nullptr;
+  ASSERT_OK(cosformer_model_load(directory_.c_str(), &load, &ending));
+  model_.reset(ending);
+  EXPECT_EQ(reason_of(), COSFORMER_STOP_LIMIT);
 }
 
 TEST_F(CApiText, StopsWhenTheCallbackHasEnough) {
@@ -215,8 +226,8 @@ TEST_F(CApiText, OptionsOutOfRangeAreRefusedBeforeTheFirstToken) {
   };
   sampling_.temperature = -1;
   refused("temperature");
-  options_.max_tokens = 0;
-  refused("max_tokens is 0");
+  options_.max_tokens = -1;
+  refused("max_tokens is -1");
   options_.stop = nullptr;
   options_.stop_count = 2;
   refused("stop is NULL, and there are to be 2 of them");

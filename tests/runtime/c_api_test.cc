@@ -20,7 +20,7 @@ TEST_F(CApi, TellsTheFactsOfAModel) {
   EXPECT_EQ(facts.vocabulary, static_cast<int64_t>(kBytes));
   EXPECT_EQ(facts.parameters, cpp.parameters());
   EXPECT_EQ(facts.weight_bytes, cpp.weight_bytes());
-  EXPECT_EQ(facts.max_tokens, 96);
+  EXPECT_EQ(facts.max_tokens, -1);
   EXPECT_EQ(facts.classes, 0);
   EXPECT_STREQ(cosformer_version(), "0.1.0");
 }
@@ -28,18 +28,52 @@ TEST_F(CApi, TellsTheFactsOfAModel) {
 TEST_F(CApi, LoadsWithOptions) {
   cosformer_load_options options;
   ASSERT_OK(cosformer_load_options_init(&options, sizeof(options)));
-  EXPECT_EQ(options.endless, 0);
+  EXPECT_EQ(options.endless, 1);
   EXPECT_EQ(options.threads, 0);
-  options.endless = 1;
+  options.endless = 0;
   options.threads = 1;
   cosformer_model* model = nullptr;
   ASSERT_OK(cosformer_model_load(directory_.c_str(), &options, &model));
-  const ModelHandle endless(model);
+  const ModelHandle ending(model);
   cosformer_facts facts;
-  ASSERT_OK(cosformer_model_facts(endless.get(), &facts, sizeof(facts)));
-  EXPECT_EQ(facts.max_tokens, -1);
+  ASSERT_OK(cosformer_model_facts(ending.get(), &facts, sizeof(facts)));
+  EXPECT_EQ(facts.max_tokens, 96);
   // The logits are the same with any number of threads: only within can it be seen.
-  EXPECT_EQ(endless->model.network().threads(), 1);
+  EXPECT_EQ(ending->model.network().threads(), 1);
+}
+
+TEST_F(CApi, ASessionKeepsToTheEndThatItWasSavedWith) {
+  const auto longest = [](const SessionHandle& session) {
+    int64_t most = 0;
+    EXPECT_OK(cosformer_session_max_tokens(session.get(), &most));
+    return most;
+  };
+  cosformer_load_options options;
+  ASSERT_OK(cosformer_load_options_init(&options, sizeof(options)));
+  options.endless = 0;
+  cosformer_model* model = nullptr;
+  ASSERT_OK(cosformer_model_load(directory_.c_str(), &options, &model));
+  const ModelHandle ending(model);
+  const SessionHandle saved = Prompted(ending, RandomTokens(40, 1));
+  EXPECT_EQ(longest(saved), 96);
+  ASSERT_OK(cosformer_session_save(saved.get(), Path("session").c_str()));
+  cosformer_session* handle = nullptr;
+  ASSERT_OK(cosformer_session_load(model_.get(), Path("session").c_str(), nullptr, &handle));
+  const SessionHandle loaded(handle);
+  EXPECT_EQ(longest(loaded), 96);
+  EXPECT_EQ(LogitsOf(loaded), LogitsOf(saved));
+  EXPECT_EQ(longest(Prompted(model_, RandomTokens(200, 1))), -1);
+}
+
+TEST_F(CApi, TextsAreUtf8ExceptWhereTokensAreBytes) {
+  const std::string text = "two \xff words";
+  size_t count = 0;
+  EXPECT_OK(cosformer_encode(model_.get(), text.data(), text.size(), nullptr, 0, &count));
+  EXPECT_EQ(count, text.size());
+  const ModelHandle words =
+      Loaded(WriteModel(Path("words"), {}, Tokenizer::Words({"two", "words"})));
+  EXPECT_FAILS(cosformer_encode(words.get(), text.data(), text.size(), nullptr, 0, &count),
+               COSFORMER_INVALID, "the text is no UTF-8: byte 4 (0xff) begins no whole character");
 }
 
 TEST_F(CApi, EncodesAndDecodesIntoTheCallersArrays) {

@@ -25,7 +25,7 @@ constexpr size_t kWidth = 24;
 constexpr size_t kVersion = 8, kLayers = 12, kModel = 16, kTokenizer = 32, kPosition = 48,
                  kWidthField = 72, kLast = 80, kStates = kLast + 4 * kWidth;
 // In the state of a linear layer.
-constexpr size_t kHeads = 20, kDim = 28, kHorizon = 57, kNumbers = 89;
+constexpr size_t kHeads = 20, kDim = 28, kHorizon = 57, kStatePosition = 65, kNumbers = 89;
 
 // Of 4 heads of 6: the sums of 6 features times 6 values and 1, for a cosine and a sine.
 constexpr size_t kLinearBytes = kNumbers + 4 * 4 * 2 * 6 * 7 + 4;
@@ -70,7 +70,7 @@ std::string WithState(const std::string& bytes, size_t at, T value) {
 
 class CorruptSessionsTest : public CorruptFilesTest {
  protected:
-  const Model model_ = Hybrid();
+  const Model model_ = Hybrid({.endless = false});
   const std::string good_ = SavedWith(model_);
   const Reader load_ = [this](const std::string& path) { Session::Load(model_, path); };
 };
@@ -125,17 +125,49 @@ TEST_F(CorruptSessionsTest, ThatDoNotFitTheModelAreRefused) {
       {"a width of 2^60", Vouched(With(good_, kWidthField, int64_t{1} << 60)),
        "the session has the width 1152921504606846976, the model 24"},
       {"a position past the horizon", Vouched(With(good_, kPosition, int64_t{97})),
-       "the session has read 97 tokens, and the horizon of its re-weighting is 96; if it was made "
-       "in endless mode, load the model so"},
+       "the session has read 97 tokens, and the horizon of its re-weighting is 96; if it went on "
+       "past the horizon, load the model in endless mode"},
       {"a position that its layers do not have", Vouched(With(good_, kPosition, int64_t{6})),
        "layer 0: it has seen 5 tokens, the session 6; the file is damaged"},
-      {"an endless one", SavedWith(Hybrid({.endless = true, .threads = 0})),
+      {"an endless one", SavedWith(Hybrid()),
        "layer 0: state: the file's state is endless, but one that ends with its horizon is "
        "expected: it is one or the other from its beginning"},
       {"a state of another horizon", Vouched(WithState(good_, kHorizon, int64_t{95})),
        "layer 0: state: the file's state has horizon 95, but 96 is expected"},
   };
   ExpectRefused("session", load_, table);
+}
+
+// Which takes those that end as well as those that do not.
+TEST_F(CorruptSessionsTest, ThatDoNotFitAnEndlessModelAreRefused) {
+  const Model endless = Hybrid();
+  const Corrupt table[] = {
+      {"a position past the horizon", Vouched(With(good_, kPosition, int64_t{97})),
+       "layer 0: it has seen 5 tokens, the session 97; the file is damaged"},
+      {"a state of another horizon", Vouched(WithState(good_, kHorizon, int64_t{95})),
+       "layer 0: state: the file's state has horizon 95, but 96 is expected"},
+      {"a state past its end",
+       Vouched(WithState(With(good_, kPosition, int64_t{97}), kStatePosition, int64_t{97})),
+       "layer 0: state: the file's position is 97, which is not between 0 and 96"},
+  };
+  ExpectRefused(
+      "session", [&](const std::string& path) { Session::Load(endless, path); }, table);
+  const nlohmann::json rotary = {{"positions", "rotary"}};
+  const Model turned = SmallModel(rotary);
+  const std::string files[] = {
+      SavedWith(SmallModel(rotary, 1, WeightType::kFloat32, {.endless = false})),
+      SavedWith(turned)};
+  // The sums of one, and the normaliser of the other.
+  const size_t numbers = kLinearBytes - kNumbers - 4;
+  const Corrupt mixed[] = {
+      {"sums that end and a normaliser that does not",
+       Vouched(files[0].substr(0, kStates + kLinearBytes) +
+               files[1].substr(kStates + kLinearBytes + numbers)),
+       "layer 0: state: the file's state is endless, but one that ends with its horizon is "
+       "expected"},
+  };
+  ExpectRefused(
+      "session", [&](const std::string& path) { Session::Load(turned, path); }, mixed);
 }
 
 TEST_F(CorruptSessionsTest, WhoseNumbersAreMissingAreRefused) {
@@ -223,7 +255,8 @@ TEST_F(CorruptSessionsTest, OfSoftmaxAloneMayNotClaimTokensThatTheFileDoesNotHol
 }
 
 TEST_F(CorruptSessionsTest, OfTurnedFeaturesHaveTwoStatesALayer) {
-  const Model model = SmallModel({{"positions", "rotary"}});
+  const Model model =
+      SmallModel({{"positions", "rotary"}}, 1, WeightType::kFloat32, {.endless = false});
   const std::string good = SavedWith(model);
   const size_t normaliser = kStates + kLinearBytes;
   const size_t size = kNumbers + 4 * 4 * 2 * 6 * 2 + 4;  // values are of one number

@@ -13,12 +13,13 @@ namespace cosformer::runtime::testing {
 namespace {
 
 // A model of bytes, so that there is text.
-Model ByteModel(const nlohmann::json& changes = nlohmann::json::object(), uint64_t seed = 1) {
+Model ByteModel(const nlohmann::json& changes = nlohmann::json::object(), uint64_t seed = 1,
+                const LoadOptions& options = {}) {
   nlohmann::json config = {{"vocabulary", Tokenizer::Bytes().size()}};
-  config.update(changes);
+  if (!changes.empty()) config.update(changes);
   const ModelConfig parsed = SmallConfig(config);
   return ModelBuilder::Build(parsed, SmallParameters(parsed, seed),
-                             std::make_shared<Tokenizer>(Tokenizer::Bytes()));
+                             std::make_shared<Tokenizer>(Tokenizer::Bytes()), {}, options);
 }
 
 Session Prompted(const Model& model, const std::string& prompt) {
@@ -141,7 +142,7 @@ TEST(Generate, ShowsAllOfItsTextPieceByPiece) {
 }
 
 TEST(Generate, ShowsWhatItHeldBackWhenTheModelsLongestTextEndsIt) {
-  const Model model = ByteModel({{"max_length", 8}});
+  const Model model = ByteModel({{"max_length", 8}}, 1, {.endless = false});
   Session session = Prompted(model, "a");
   GenerateOptions options;
   options.sampling.logit_bias = {{'x', 1e9f}};
@@ -189,7 +190,7 @@ TEST(Generate, EndsAtTheEndTokenAtStopStringsAtTheLimitAndWhenTold) {
 
   // The horizon.
   options.max_tokens = 1000;
-  session = Prompted(model, "a");
+  session = Prompted(ByteModel({}, 1, {.endless = false}), "a");
   const Generated limited = Generate(session, options);
   EXPECT_EQ(limited.reason, StopReason::kLimit);
   EXPECT_EQ(session.position(), 96);
@@ -210,7 +211,7 @@ TEST(Generate, RefusesOptionsThatMakeNoSense) {
     change(options);
     return ErrorOf([&] { Generation(model, options); });
   };
-  EXPECT_NE(error([](auto& o) { o.max_tokens = 0; }).find("max_tokens is 0"), std::string::npos);
+  EXPECT_NE(error([](auto& o) { o.max_tokens = -1; }).find("max_tokens is -1"), std::string::npos);
   EXPECT_NE(error([](auto& o) { o.likeliest = -1; }).find("likeliest is -1"), std::string::npos);
   EXPECT_NE(error([](auto& o) { o.stop = {""}; }), "");
   EXPECT_NE(error([](auto& o) { o.sampling.top_p = 2; }), "");
@@ -218,6 +219,66 @@ TEST(Generate, RefusesOptionsThatMakeNoSense) {
   options.stop = {"x"};
   EXPECT_NE(ErrorOf([&] { Generation(SmallModel({}), options); }).find("without a tokenizer"),
             std::string::npos);
+}
+
+TEST(Generate, WritesUntilItIsStoppedWithoutANumberOfTokens) {
+  GenerateOptions options;
+  options.max_tokens = 0;
+  options.stop_at_end = false;
+  const Model model = ByteModel(), ending = ByteModel({}, 1, {.endless = false});
+  Session session = Prompted(model, "a");
+  const std::string refused = "max_tokens is 0, and nothing else would end the text";
+  EXPECT_NE(ErrorOf([&] { Generate(session, options); }).find(refused), std::string::npos);
+  Session* batch[] = {&session};
+  EXPECT_NE(ErrorOf([&] { GenerateBatch(batch, std::span(&options, 1)); }).find(refused),
+            std::string::npos);
+  EXPECT_EQ(session.position(), 1);
+
+  // By who has seen enough, past the default and the horizon.
+  int seen = 0;
+  Generated text = Generate(session, options, [&](const GeneratedToken&) { return ++seen < 600; });
+  EXPECT_EQ(text.reason, StopReason::kCancelled);
+  EXPECT_EQ(text.tokens.size(), 600u);
+  // By the end of what can be read.
+  session = Prompted(ending, "a");
+  EXPECT_EQ(Generate(session, options).reason, StopReason::kLimit);
+  // By a stop string, and by the token that ends a text.
+  options.sampling.logit_bias = {{'x', 1000.0f}};
+  options.stop = {"xxxx"};
+  session = Prompted(model, "a");
+  EXPECT_EQ(Generate(session, options).reason, StopReason::kStopString);
+  options.stop.clear();
+  options.sampling.logit_bias = {{model.end_token(), 1000.0f}};
+  options.stop_at_end = true;
+  session = Prompted(model, "a");
+  EXPECT_EQ(Generate(session, options).reason, StopReason::kEnd);
+}
+
+TEST(Generate, TellsOfEveryTokenInABatchAndStopsOneText) {
+  const Model model = ByteModel();
+  std::vector<GenerateOptions> options(3);
+  std::vector<Session> sessions;
+  std::vector<Session*> batch;
+  for (size_t i = 0; i < options.size(); ++i) {
+    options[i].sampling.seed = i;
+    options[i].max_tokens = i == 1 ? 0 : 30;
+    options[i].stop_at_end = false;
+    options[i].stop = {"never"};
+    sessions.push_back(Prompted(model, "prompt"));
+  }
+  for (Session& session : sessions) batch.push_back(&session);
+  std::vector<int> seen(3);
+  std::vector<std::string> shown(3);
+  const std::vector<Generated> together =
+      GenerateBatch(batch, options, [&](size_t i, const GeneratedToken& token) {
+        shown[i] += token.text;
+        return ++seen[i] < 40;
+      });
+  EXPECT_EQ(seen, (std::vector{30, 40, 30}));
+  EXPECT_EQ(together[1].reason, StopReason::kCancelled);
+  EXPECT_EQ(together[2].reason, StopReason::kLength);
+  EXPECT_EQ(shown[2], together[2].text);
+  EXPECT_TRUE(together[1].text.starts_with(shown[1]));
 }
 
 // All texts of three tokens, by brute force.
@@ -289,7 +350,7 @@ TEST(BeamSearch, WithOneBeamIsGreedy) {
 }
 
 TEST(BeamSearch, EndsAtTheLimitAndRefusesNonsense) {
-  const Model model = ByteModel();
+  const Model model = ByteModel({}, 1, {.endless = false});
   Session session = Prompted(model, std::string(94, 'a'));
   BeamOptions options;
   options.stop_at_end = false;

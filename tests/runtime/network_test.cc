@@ -122,8 +122,7 @@ TEST(Networks, GoOnPastTheirHorizonsByTheRuleOfEndlessMode) {
   for (const json& system : systems) {
     for (const char* positions : {"none", "rotary", "sinusoidal"}) {
       const json config = {{"max_length", 24}, {"attention", system}, {"positions", positions}};
-      const Model model =
-          SmallModel(config, 1, WeightType::kFloat32, {.endless = true, .threads = 0});
+      const Model model = SmallModel(config);
       const std::vector<int32_t> tokens = RandomTokens(100, 4);
       const std::vector<float> expected = NaiveNetwork(model, true).Logits(tokens);
       for (const size_t part : {size_t{1}, size_t{70}}) {
@@ -168,7 +167,11 @@ TEST(Networks, EndWhereTheFirstOfTheirLayersDoes) {
   };
   for (const json& attention : {json{horizon(30), horizon(50)}, json{horizon(50), horizon(30)},
                                 json{"softmax", horizon(30)}}) {
-    EXPECT_EQ(SmallModel({{"attention", attention}}).max_tokens(), 30) << attention;
+    EXPECT_EQ(SmallModel({{"attention", attention}}, 1, WeightType::kFloat32, {.endless = false})
+                  .max_tokens(),
+              30)
+        << attention;
+    EXPECT_EQ(SmallModel({{"attention", attention}}).max_tokens(), std::nullopt) << attention;
   }
   // Where positions end no later, they are what has to change.
   const Model learned = SmallModel({{"positions", "learned"}});

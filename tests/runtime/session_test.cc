@@ -11,6 +11,8 @@
 namespace cosformer::runtime::testing {
 namespace {
 
+using nlohmann::json;
+
 // All logits of a text, computed as a whole: the parallel form of every layer.
 std::vector<float> Whole(const Model& model, std::span<const int32_t> tokens) {
   const Network& network = model.network();
@@ -262,7 +264,8 @@ TEST(SessionEdits, GoBackAsFarAfterABatchAsAfterATextAlone) {
 }
 
 TEST(SessionEdits, ThatCannotBeReadLoseNothing) {
-  const Model model = SmallModel({{"max_length", 300}});
+  const Model model =
+      SmallModel({{"max_length", 300}}, 1, WeightType::kFloat32, {.endless = false});
   Session session(model);
   session.Feed(RandomTokens(200, 1));
   const std::vector<float> before = session.Logits();
@@ -299,29 +302,108 @@ TEST(Sessions, KeepAsManyCheckpointsAsTheyMay) {
   }
 }
 
-TEST(Sessions, GoOnPastTheHorizonInEndlessModeAlone) {
-  LoadOptions endless;
-  endless.endless = true;
-  Session session(SmallModel({{"max_length", 64}}, 1, WeightType::kFloat32, endless));
+constexpr LoadOptions kEnding = {.endless = false, .threads = 0};
+
+TEST(Sessions, GoOnPastTheHorizonUnlessLoadedToEndThere) {
+  Session session(SmallModel({{"max_length", 64}}));
   session.Feed(RandomTokens(1000, 1));
   for (const float logit : session.Logits()) EXPECT_TRUE(std::isfinite(logit));
   EXPECT_FALSE(session.model().max_tokens().has_value());
+  EXPECT_FALSE(session.max_tokens().has_value());
 
-  Session ending(SmallModel({{"max_length", 64}}));
+  Session ending(SmallModel({{"max_length", 64}}, 1, WeightType::kFloat32, kEnding));
   ending.Feed(RandomTokens(64, 1));
+  EXPECT_EQ(ending.max_tokens(), 64);
   const std::string error = ErrorOf([&] { ending.Feed(1); });
   EXPECT_NE(error.find("the horizon of its re-weighting is 64"), std::string::npos) << error;
   EXPECT_NE(error.find("endless"), std::string::npos) << error;
   EXPECT_EQ(ending.position(), 64);
 }
 
+// And hold no more than they would without.
 TEST(Sessions, EndWithLearnedPositions) {
-  LoadOptions endless;
-  endless.endless = true;
-  Session session(SmallModel({{"positions", "learned"}}, 1, WeightType::kFloat32, endless));
+  const json learned = {{"positions", "learned"}};
+  Session session(SmallModel(learned));
   session.Feed(RandomTokens(96, 1));
   const std::string error = ErrorOf([&] { session.Feed(1); });
   EXPECT_NE(error.find("its learned positions end at 96"), std::string::npos) << error;
+  EXPECT_EQ(session.state_bytes(), [&] {
+    Session ending(SmallModel(learned, 1, WeightType::kFloat32, kEnding));
+    ending.Feed(RandomTokens(96, 1));
+    return ending.state_bytes();
+  }());
+}
+
+std::string Saved(const Session& session) {
+  std::ostringstream out;
+  session.Save(out);
+  return out.str();
+}
+
+Session Loaded(const Model& model, const std::string& bytes) {
+  std::istringstream in(bytes);
+  return Session::Load(model, in);
+}
+
+// As programs saved them that ended texts unless told otherwise.
+TEST(Sessions, SavedToEndWithTheHorizonDoSoWithAnEndlessModel) {
+  for (const json& changes :
+       {json::object(), json{{"positions", "rotary"}, {"head_dim", 8}},
+        json{{"attention", {"softmax", "cosformer"}}}, json{{"attention", "cosformer-gate"}}}) {
+    SCOPED_TRACE(changes);
+    json config = {{"max_length", 64}};
+    config.update(changes);
+    const Model endless = SmallModel(config);
+    Session ending(SmallModel(config, 1, WeightType::kFloat32, kEnding));
+    const std::vector<int32_t> tokens = RandomTokens(64, 1);
+    ending.Feed(std::span(tokens).first(50));
+    const std::string file = Saved(ending);
+
+    Session loaded = Loaded(endless, file);
+    EXPECT_EQ(loaded.max_tokens(), 64);
+    EXPECT_EQ(loaded.Logits(), ending.Logits());
+    EXPECT_EQ(Saved(loaded), file);
+    // Also beside one that goes on.
+    Session other(endless);
+    Session* batch[] = {&other, &loaded};
+    const std::vector<int32_t> many = RandomTokens(200, 2);
+    const std::span<const int32_t> parts[] = {many, std::span(tokens).last(14)};
+    Session::FeedBatch(batch, parts);
+    ending.Feed(std::span(tokens).last(14));
+    EXPECT_EQ(loaded.Logits(), ending.Logits());
+    const std::string error = ErrorOf([&] { loaded.Feed(1); });
+    EXPECT_NE(error.find("was begun to end with the horizon, 64; begin another session"),
+              std::string::npos)
+        << error;
+    EXPECT_EQ(loaded.position(), 64);
+    // Another text is one that begins now.
+    Session fork = loaded;
+    EXPECT_NE(ErrorOf([&] { fork.Feed(1); }), "");
+    fork.Edit(many);
+    EXPECT_EQ(fork.position(), 200);
+    loaded.Reset();
+    EXPECT_FALSE(loaded.max_tokens().has_value());
+    EXPECT_EQ(Saved(loaded), Saved(Session(endless)));
+  }
+}
+
+TEST(Sessions, ThatWentOnPastTheHorizonNeedAnEndlessModel) {
+  const json config = {{"max_length", 64}};
+  Session session(SmallModel(config));
+  const Model ending = SmallModel(config, 1, WeightType::kFloat32, kEnding);
+  for (const auto& [tokens, sentence] :
+       {std::pair{10,
+                  "the file's state is endless, but one that ends with its horizon is "
+                  "expected: it is one or the other from its beginning (endless, --no-endless)"},
+        std::pair{90,
+                  "the session has read 100 tokens, and the horizon of its re-weighting is 64; "
+                  "if it went on past the horizon, load the model in endless mode"}}) {
+    session.Feed(RandomTokens(tokens, 1));
+    const std::string file = Saved(session);
+    const std::string error = ErrorOf([&] { Loaded(ending, file); });
+    EXPECT_NE(error.find(sentence), std::string::npos) << error;
+    EXPECT_EQ(Loaded(session.model(), file).Logits(), session.Logits());
+  }
 }
 
 TEST(Sessions, RefuseWhatMakesNoSense) {
