@@ -104,7 +104,7 @@ class Conversation {
   }
 
   void Answer(const std::string& line) {
-    if (!IsUtf8(line)) throw Error("the line is no UTF-8");
+    CheckUtf8(line, "the line");
     const std::vector<int32_t> tokens = model_.Encode(Filled(arguments_.turn, line));
     if (tokens.empty() && session_.position() == 0) return;
     auto start = std::chrono::steady_clock::now();
@@ -138,8 +138,9 @@ class Conversation {
       // No Error: the line had its answer.
       fmt::print(stderr,
                  "cosformer: the conversation is as long as the model can read ({} tokens); "
-                 "/undo or /reset, or begin with --endless\n",
-                 session_.position());
+                 "/undo or /reset{}\n",
+                 session_.position(),
+                 arguments_.endless.no_endless ? ", or begin without --no-endless" : "");
     }
     turns_.push_back(session_);
     // Linear layers make them cheap; still they are not to pile up.

@@ -1,7 +1,6 @@
 // `cosformer generate`: a prompt in, text out as it comes.
 #include <fmt/format.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,9 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/generate_options.h"
+#include "cli/generate_output.h"
 #include "cli/output.h"
 #include "cli/text_input.h"
 #include "formats/json.h"
@@ -25,6 +26,7 @@
 #include "report/progress.h"
 #include "report/units.h"
 #include "runtime/network.h"
+#include "runtime/text_stream.h"
 
 namespace cosformer::cli {
 namespace {
@@ -36,7 +38,8 @@ constexpr const char* kGenerateDescription =
     R"(Writes text with a trained model, as it comes: after a prompt, a file, or standard input.
 
 The model is a directory that `cosformer train` made, or the run around it. It needs no libtorch, and
-memory that does not grow with the text as far as its layers are linear.)";
+memory that does not grow with the text as far as its layers are linear. A text may be longer than
+the model's horizon: past it, layers of cosFormer attend to the last half of it at least.)";
 
 constexpr const char* kGenerateFooter = R"(
 Without --seed every run is another; with it, the same text comes every time.
@@ -45,7 +48,11 @@ refused.
 One line break at the end of a file or of standard input is not part of the prompt. After an empty
 prompt, the text begins after the token that ends another.
 A saved session holds the token that completed the text of --stop, although it is not shown; at the
-end of what the model can read, it lacks the last token shown.
+end of what the model can read, it lacks the last token shown. It keeps to what it began with: one
+that was to end with the horizon does.
+
+--prompts writes a text for every line of a file, many at a time: the first with --seed, the next
+with the seed after it, and so on; each is the text that its prompt has alone with its seed.
 
 In a chat, /undo takes the last turn back, /reset forgets all, /save FILE and /load FILE keep the
 text's state, /stats shows speed and memory, /quit or the end of input ends it; Ctrl-C stops an answer.
@@ -58,29 +65,19 @@ Examples
   cosformer generate runs/lm-cosformer --prompt "The" --beams 5 --max-tokens 20
   cosformer generate runs/lm-cosformer --file book.txt --max-tokens 1 --save-session book.session
   cosformer generate runs/lm-cosformer --session book.session --prompt " And then"
+  cosformer generate runs/lm-cosformer --prompt "The" --max-tokens 0 --json-lines - | my-program
+  cosformer generate runs/lm-cosformer --prompts questions.txt --stop "?" --json answers.json
   cosformer generate runs/lm-cosformer --chat)";
 
-int64_t PeakBytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
-}
-
-// Also where the model's tokens are bytes: what it writes after half a character can't be shown.
-void CheckUtf8(const std::string& text, const std::string& what) {
-  const size_t bad = FindInvalidUtf8(text);
-  if (bad == text.size()) return;
-  throw Error(
-      fmt::format("{} is no UTF-8: byte {} (0x{:02x}) begins no whole character; convert it, as "
-                  "with iconv -t utf-8",
-                  what, bad, static_cast<unsigned char>(text[bad])));
-}
-
-// The prompt, from wherever it is to come; none where a session is gone on with as it is.
+// The prompt, from wherever it is to come; none where a session is gone on with as it is, and where
+// there are many. It is UTF-8 also where the model's tokens are bytes: what is written after half a
+// character can't be shown.
 std::optional<std::string> PromptOf(const GenerateArguments& arguments) {
   const int sources = (arguments.prompt ? 1 : 0) + (arguments.file.empty() ? 0 : 1) +
+                      (arguments.prompts.empty() ? 0 : 1) +
                       (arguments.prompt_tokens.empty() ? 0 : 1);
-  if (sources > 1) throw Error("give one of --prompt, --file and --prompt-tokens");
+  if (sources > 1) throw Error("give one of --prompt, --file, --prompts and --prompt-tokens");
+  if (!arguments.prompts.empty()) return std::nullopt;
   if (arguments.prompt) {
     CheckUtf8(*arguments.prompt, "the prompt");
     return arguments.prompt;
@@ -111,17 +108,23 @@ std::vector<int32_t> TokensOf(const runtime::Model& model, const GenerateArgumen
   if (!prompt) return {};
   std::vector<int32_t> tokens = model.Encode(*prompt);
   if (!tokens.empty() || !arguments.session.empty()) return tokens;
-  // After the end of one text, another begins.
-  const int32_t end = model.tokenizer()->special().end;
-  if (end < 0) {
-    throw Error(
-        "the prompt is empty, and the model's tokenizer has no token that begins a text; "
-        "give some text");
-  }
+  tokens = FirstTokens(model, *prompt);
   if (!arguments.chat) {
     fmt::print(stderr, "cosformer: the prompt is empty: the text begins after the end token\n");
   }
-  return {end};
+  return tokens;
+}
+
+// What of the prompt stands before the text.
+std::string Echoed(const runtime::Model& model, const GenerateArguments& arguments,
+                   const std::optional<std::string>& prompt) {
+  if (arguments.no_echo) return "";
+  if (prompt) return *prompt;
+  if (arguments.prompt_tokens.empty() || model.tokenizer() == nullptr) return "";
+  TextStream text(*model.tokenizer());
+  std::string shown;
+  for (const int32_t token : arguments.prompt_tokens) shown += text.Add(token);
+  return shown + text.Finish();
 }
 
 std::vector<LogitBias> BiasOf(const std::vector<std::string>& texts) {
@@ -204,37 +207,6 @@ void SearchBeams(const runtime::Session& session, const GenerateArguments& argum
   PrintResults(table, JsonText(json, 2) + "\n", arguments.json);
 }
 
-nlohmann::json ToJson(const runtime::Model& model, const runtime::Generated& result,
-                      const GenerateArguments& arguments, const GenerateStats& stats,
-                      const std::vector<std::vector<ScoredToken>>& likeliest) {
-  nlohmann::json json = {{"text", result.text},
-                         {"reason", Name(result.reason)},
-                         {"seed", arguments.options.sampling.seed},
-                         {"prompt_tokens", stats.prompt_tokens},
-                         {"tokens", nlohmann::json::array()},
-                         {"stats",
-                          {{"load_seconds", stats.load_seconds},
-                           {"prompt_seconds", stats.prompt_seconds},
-                           {"seconds", stats.seconds},
-                           {"peak_bytes", PeakBytes()}}}};
-  const Tokenizer* tokenizer = model.tokenizer();
-  const auto piece = [&](int32_t token) {
-    return tokenizer == nullptr ? nlohmann::json() : nlohmann::json(tokenizer->Piece(token));
-  };
-  for (size_t i = 0; i < result.tokens.size(); ++i) {
-    nlohmann::json one = {{"token", result.tokens[i]},
-                          {"text", piece(result.tokens[i])},
-                          {"log_probability", result.log_probabilities[i]}};
-    for (const ScoredToken& other : likeliest[i]) {
-      one["likeliest"].push_back({{"token", other.token},
-                                  {"text", piece(other.token)},
-                                  {"log_probability", other.log_probability}});
-    }
-    json["tokens"].push_back(std::move(one));
-  }
-  return json;
-}
-
 // What a way of writing has no use for is refused, not ignored.
 void CheckTogether(const GenerateArguments& arguments, const CLI::App& command) {
   const auto refuse = [&](const char* way, std::initializer_list<const char*> options) {
@@ -249,7 +221,8 @@ void CheckTogether(const GenerateArguments& arguments, const CLI::App& command) 
       throw Error(fmt::format("{} is for {}: give that too, or leave it out", option, other));
     }
   };
-  for (const char* option : {"--file", "--session", "--save-session", "--json"}) {
+  for (const char* option :
+       {"--file", "--prompts", "--session", "--save-session", "--json", "--json-lines"}) {
     const CLI::Option* given = command.get_option(option);
     if (given->count() > 0 && given->as<std::string>().empty()) {
       throw Error(fmt::format("{} is empty: give a file's name", option));
@@ -269,9 +242,15 @@ void CheckTogether(const GenerateArguments& arguments, const CLI::App& command) 
   if (arguments.beams > 0) {
     refuse("--beams", {"--chat", "--stats", "--save-session", "--likeliest", "--stop", "--bias",
                        "--seed", "--temperature", "--top-k", "--top-p", "--min-p",
-                       "--repetition-penalty", "--repetition-window"});
+                       "--repetition-penalty", "--repetition-window", "--json-lines"});
   }
-  if (arguments.chat) refuse("--chat", {"--file", "--json", "--echo", "--likeliest"});
+  if (!arguments.prompts.empty()) {
+    refuse("--prompts", {"--chat", "--beams", "--session", "--save-session"});
+  }
+  if (!arguments.json_lines.empty()) refuse("--json-lines", {"--json"});
+  if (arguments.chat) {
+    refuse("--chat", {"--file", "--json", "--json-lines", "--no-echo", "--likeliest"});
+  }
 }
 
 // The same of a model that fills in blanks: of all options these alone are of use to it.
@@ -286,9 +265,19 @@ void CheckForBlanks(const CLI::App& command) {
   }
 }
 
+void CheckBias(const runtime::Model& model, const std::vector<LogitBias>& biases) {
+  for (const LogitBias& bias : biases) {
+    if (bias.token >= 0 && bias.token < model.vocabulary()) continue;
+    throw Error(fmt::format(
+        "--bias is given for token {}, and the model's vocabulary has {}, 0 to {}; leave it out",
+        bias.token, model.vocabulary(), model.vocabulary() - 1));
+  }
+}
+
 // Returns the signal that stopped it, or 0.
 int RunGenerate(GenerateArguments& arguments, const CLI::App& command) {
   CheckJsonOutput(arguments.json);
+  CheckJsonOutput(arguments.json_lines);
   CheckThreads(arguments.threads);
   if (!arguments.save_session.empty()) report::CheckWritable(arguments.save_session);
   arguments.options.sampling.logit_bias = BiasOf(arguments.bias);
@@ -298,10 +287,8 @@ int RunGenerate(GenerateArguments& arguments, const CLI::App& command) {
 
   GenerateStats stats;
   auto start = Clock::now();
-  runtime::LoadOptions load;
-  load.endless = arguments.endless;
-  load.threads = arguments.threads;
-  const runtime::Model model = runtime::Model::Load(arguments.model, load);
+  const runtime::Model model =
+      runtime::Model::Load(arguments.model, LoadOptionsFor(arguments.endless, arguments.threads));
   stats.load_seconds = SecondsSince(start);
   if (model.use() == runtime::Use::kMaskedModel) {
     CheckForBlanks(command);
@@ -312,13 +299,12 @@ int RunGenerate(GenerateArguments& arguments, const CLI::App& command) {
     throw Error("this model does not write text: it tells classes; see cosformer score");
   }
 
-  if (arguments.options.likeliest > 0 && !arguments.chat && arguments.json.empty()) {
-    throw Error("--likeliest is for --json: give that too, or leave it out");
+  if (arguments.options.likeliest > 0 && !arguments.chat && !arguments.WantsJson()) {
+    throw Error("--likeliest is for --json and --json-lines: give one too, or leave it out");
   }
-  if (arguments.endless && model.max_tokens()) {
-    throw Error(fmt::format("--endless is not for this model: {} {}", model.network().LimitReason(),
-                            *model.max_tokens()));
-  }
+  CheckEndless(arguments.endless, model);
+  CheckBias(model, arguments.options.sampling.logit_bias);
+  if (!arguments.prompts.empty()) return WriteForPrompts(model, arguments, stats);
   if (!arguments.chat && !arguments.session.empty() && !prompt && StandardInputHasText()) {
     fmt::print(stderr, "cosformer: with --session standard input is not read; --file - reads it\n");
   }
@@ -326,6 +312,10 @@ int RunGenerate(GenerateArguments& arguments, const CLI::App& command) {
   runtime::Session session = arguments.session.empty()
                                  ? runtime::Session(model)
                                  : runtime::Session::Load(model, arguments.session);
+  if (arguments.endless.endless && session.max_tokens()) {
+    throw Error(
+        fmt::format("--endless is not for \"{}\", as {}", arguments.session, WhyItEnds(session)));
+  }
   const std::vector<int32_t> tokens = TokensOf(model, arguments, prompt);
   // Of a long prompt the session alone would know the latest.
   std::vector<int32_t>& before = arguments.options.before;
@@ -337,33 +327,30 @@ int RunGenerate(GenerateArguments& arguments, const CLI::App& command) {
   stats.prompt_seconds = SecondsSince(start);
   if (arguments.chat) return Chat(model, session, arguments, stats);
 
-  const bool json_out = arguments.json == "-";
-  std::FILE* out = json_out ? stderr : stdout;
-  const std::string echoed = arguments.echo && prompt ? *prompt : "";
+  std::FILE* out = TextOutput(arguments);
+  std::string echoed = Echoed(model, arguments, prompt);
   if (arguments.beams > 0) {
     SearchBeams(session, arguments, echoed);
     return 0;
   }
-  std::fputs(echoed.c_str(), out);
-  std::fflush(out);
-  std::vector<std::vector<ScoredToken>> likeliest;
+  nlohmann::json tokens_json = nlohmann::json::array();
+  JsonLines json_lines(arguments.json_lines);
   const Interrupt interrupt;
   start = Clock::now();
   const runtime::Generated result =
       Generate(session, arguments.options, [&](const runtime::GeneratedToken& token) {
-        if (std::fputs(token.text.c_str(), out) < 0 || std::fflush(out) != 0) {
-          throw Error("the text could not be written to standard output");
-        }
-        likeliest.push_back(token.likeliest);
+        // Nothing before it is known that the options are in order.
+        PrintText(
+            std::exchange(echoed, "") +
+                (model.tokenizer() == nullptr ? fmt::format("{}\n", token.token) : token.text),
+            out);
+        if (!arguments.json.empty()) tokens_json.push_back(TokenJson(model, token));
+        if (json_lines.wanted()) json_lines.Write(LineJson(model, token));
         return interrupt.Signal() == 0;
       });
   stats.tokens = static_cast<int64_t>(result.tokens.size());
   stats.seconds = SecondsSince(start);
-  std::fputs(model.tokenizer() == nullptr ? "" : "\n", out);
-  if (model.tokenizer() == nullptr) {
-    for (const int32_t token : result.tokens) fmt::print(out, "{}\n", token);
-  }
-  std::fflush(out);
+  PrintText(model.tokenizer() == nullptr ? "" : "\n", out);
   if (!arguments.save_session.empty()) {
     // All of the text, so that it can be gone on with.
     if (HasRoom(session)) session.Feed(result.tokens.back());
@@ -374,24 +361,32 @@ int RunGenerate(GenerateArguments& arguments, const CLI::App& command) {
                arguments.options.sampling.seed);
   }
   if (result.reason == runtime::StopReason::kLimit) {
-    fmt::print(stderr, "cosformer: the text ends here, as {} {}{}\n", model.network().LimitReason(),
-               *model.max_tokens(),
-               model.network().config().positions.kind == PositionKind::kLearned
-                   ? ""
-                   : "; begun with --endless it would go on");
+    fmt::print(stderr, "cosformer: the text ends here, as {}\n", WhyItEnds(session));
   }
-  if (!arguments.json.empty()) {
-    const std::string text = JsonText(ToJson(model, result, arguments, stats, likeliest), 2) + "\n";
-    if (json_out) {
-      std::fputs(text.c_str(), stdout);
-    } else {
-      report::WriteFile(arguments.json, text);
-    }
+  if (arguments.WantsJson()) {
+    nlohmann::json json = ResultJson(result, arguments.options.sampling.seed, tokens.size());
+    json["stats"] = StatsJson(stats);
+    json_lines.Write(json);
+    json["tokens"] = std::move(tokens_json);
+    WriteJson(json, arguments.json);
   }
   return interrupt.Signal();
 }
 
 }  // namespace
+
+std::vector<int32_t> FirstTokens(const runtime::Model& model, const std::string& prompt) {
+  std::vector<int32_t> tokens = model.Encode(prompt);
+  if (!tokens.empty()) return tokens;
+  // After the end of one text, another begins.
+  const int32_t end = model.tokenizer()->special().end;
+  if (end < 0) {
+    throw Error(
+        "the prompt is empty, and the model's tokenizer has no token that begins a text; "
+        "give some text");
+  }
+  return {end};
+}
 
 void FeedWithProgress(runtime::Session& session, std::span<const int32_t> tokens) {
   constexpr size_t kPart = 8192;
@@ -417,11 +412,28 @@ void FeedWithProgress(runtime::Session& session, std::span<const int32_t> tokens
 }
 
 bool HasRoom(const runtime::Session& session) {
-  const std::optional<int64_t> most = session.model().max_tokens();
+  const std::optional<int64_t> most = session.max_tokens();
   return !most || session.position() < *most;
 }
 
+std::string WhyItEnds(const runtime::Session& session) {
+  const runtime::Model& model = session.model();
+  const int64_t most = session.max_tokens().value();
+  if (model.max_tokens() != most) {
+    return fmt::format(
+        "its session was begun to end with the horizon, {}; begin another session, which goes on",
+        most);
+  }
+  return fmt::format("{} {}{}", model.network().LimitReason(), most,
+                     model.network().endless() ? "" : "; without --no-endless it would go on");
+}
+
 std::string DescribeStats(const runtime::Session& session, const GenerateStats& stats) {
+  return DescribeStats(session.model(), session.state_bytes(), session.position(), stats);
+}
+
+std::string DescribeStats(const runtime::Model& model, size_t state_bytes, int64_t context,
+                          const GenerateStats& stats) {
   const auto rate = [](int64_t tokens, double seconds) {
     return tokens == 0 ? std::string("0 tokens")
                        : fmt::format("{} tokens in {}, {} tokens/s", report::FormatInteger(tokens),
@@ -433,9 +445,8 @@ std::string DescribeStats(const runtime::Session& session, const GenerateStats& 
       "context, {} at its highest\n",
       report::FormatSeconds(stats.load_seconds), rate(stats.prompt_tokens, stats.prompt_seconds),
       rate(stats.tokens, stats.seconds),
-      report::FormatBytes(static_cast<double>(session.model().weight_bytes())),
-      report::FormatBytes(static_cast<double>(session.state_bytes())),
-      report::FormatInteger(session.position()),
+      report::FormatBytes(static_cast<double>(model.weight_bytes())),
+      report::FormatBytes(static_cast<double>(state_bytes)), report::FormatInteger(context),
       report::FormatBytes(static_cast<double>(PeakBytes())));
 }
 
@@ -466,9 +477,21 @@ void AddGenerate(CLI::App& app, int& code) {
       ->allow_extra_args(false)
       ->default_str("")
       ->group("Prompt");
-  command->add_flag("--echo", arguments->echo, "Show the prompt before the text")->group("Prompt");
+  command
+      ->add_option(
+          "--prompts", arguments->prompts,
+          "A file with a prompt a line, for each of which a text is written; - for standard "
+          "input")
+      ->default_str("")
+      ->group("Prompt");
+  command->add_flag("--no-echo", arguments->no_echo, "Leave out the prompt, write the text alone")
+      ->group("Prompt");
 
-  command->add_option("--max-tokens", options.max_tokens, "Tokens to write at most")
+  command
+      ->add_option(
+          "--max-tokens", options.max_tokens,
+          "Tokens to write at most; 0: any number, until the text ends by itself, by --stop "
+          "or by Ctrl-C")
       ->check(WholeNumber<int64_t>())
       ->group("Text");
   command->add_option("--temperature", sampling.temperature, "0: always the likeliest token")
@@ -519,20 +542,24 @@ void AddGenerate(CLI::App& app, int& code) {
   text("--session", arguments->session,
        "Go on with the text saved in this file, as it is or with --prompt or --file behind it");
   text("--save-session", arguments->save_session, "Save the text's state there, a few MB");
-  command->add_flag("--endless", arguments->endless,
-                    "Past the horizon, attend to the last half of it at least; a session keeps to "
-                    "what it began with");
+  AddEndlessOptions(*command, arguments->endless);
   command->add_flag("--chat", arguments->chat, "Line by line: yours, then the model's");
   command->add_option("--turn", arguments->turn,
                       "Chat: what is made of a line, {} being the line and \\n a new one");
   command->add_option(
       "--likeliest", options.likeliest,
-      "Also give so many of the likeliest tokens at each place, with --json; of a <mask>, "
-      "0: five");
+      "Also give so many of the likeliest tokens at each place, with --json or --json-lines; of a "
+      "<mask>, 0: five");
   command->add_option("--threads", arguments->threads, "Threads; 0: all cores");
   command->add_flag("--stats", arguments->stats,
                     "Tokens a second and memory, on stderr; in a chat after every answer");
   AddJsonOption(*command, arguments->json);
+  command
+      ->add_option("--json-lines", arguments->json_lines,
+                   "Write every token to this file as it comes, an object a line, and what --json "
+                   "has of the text as the last; - for standard output, the text then going to "
+                   "standard error")
+      ->default_str("");
   command->callback([arguments, command, &code] {
     CheckTogether(*arguments, *command);
     const int signal = RunGenerate(*arguments, *command);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/endless.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/text_input.h"
@@ -42,7 +43,8 @@ constexpr const char* kScoreDescription =
     R"(Scores texts with a trained model.
 
 A language model gives the log-probability of every token but the first, and the text's perplexity;
-words and bytes are counted by the share of tokens that are predicted. A classifier, or a retrieval
+words and bytes are counted by the share of tokens that are predicted. A text may be longer than the
+horizon: past it, layers of cosFormer attend to the last half of it at least. A classifier, or a retrieval
 model with two texts, gives the probabilities of its classes. A masked model says what belongs where
 <mask> stands. The text is an argument, a file, or standard input; a line break at the end of a file
 is not part of it.)";
@@ -61,7 +63,8 @@ struct ScoreArguments {
   bool has_text = false, has_pair = false;
   int64_t likeliest = 0;
   int64_t length = 0, stride = 0;
-  bool lines = false, endless = false;
+  bool lines = false;
+  EndlessOptions endless;
   int threads = 0;
   std::string json;
 };
@@ -290,9 +293,11 @@ void CheckUse(const Model& model, const ScoreArguments& arguments) {
   if (pair && !classes) {
     throw Error("--pair and --pair-file are for classifiers and retrieval models: this is neither");
   }
-  if (!language && (arguments.length != 0 || arguments.stride != 0 || arguments.endless)) {
-    throw Error("--length, --stride and --endless are for language models: this is none");
+  if (!language && (arguments.length != 0 || arguments.stride != 0 || arguments.endless.Given())) {
+    throw Error(
+        "--length, --stride, --endless and --no-endless are for language models: this is none");
   }
+  CheckEndless(arguments.endless, model);
   if (!classes) return;
   const std::string directory = ModelDirectory(arguments.model).string();
   const bool pairs = model.use() == Use::kRetrieval ||
@@ -329,7 +334,7 @@ void RunScore(const ScoreArguments& arguments) {
     throw Error("there is no text; give one, --file FILE, or text on standard input");
   }
   const Model model =
-      Model::Load(arguments.model, {.endless = arguments.endless, .threads = arguments.threads});
+      Model::Load(arguments.model, LoadOptionsFor(arguments.endless, arguments.threads));
   CheckUse(model, arguments);
   const std::string text =
       arguments.has_text ? arguments.text : ReadText(arguments.file.empty() ? "-" : arguments.file);
@@ -405,8 +410,7 @@ void AddScore(CLI::App& app) {
                     "Language models: tokens of a window; 0: the model's longest text, or all");
   score->add_option("--stride", arguments->stride,
                     "Language models: tokens between windows; 0: half of their length");
-  score->add_flag("--endless", arguments->endless,
-                  "Language models: go on past the horizon, in one pass without windows");
+  AddEndlessOptions(*score, arguments->endless);
   AddThreadsOption(*score, arguments->threads);
   AddJsonOption(*score, arguments->json);
   score->callback([arguments, text, pair] {

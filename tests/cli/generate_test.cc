@@ -31,11 +31,124 @@ TEST_F(GenerateCommand, TakesThePromptFromAFileOrStandardInputOrAsTokens) {
                             " >.piped";
   ASSERT_EQ(std::system(piped.c_str()), 0);
   EXPECT_EQ(ReadFile(folder_ / ".piped"), expected);
-  EXPECT_EQ(Run("generate m --prompt hello --echo" + options).out, "hello" + expected);
   // Options that may be given again leave the model alone.
   EXPECT_EQ(
       Run("generate --stop zzz --bias 3=0 --prompt-tokens 104,101,108,108,111 m" + options).out,
       expected);
+}
+
+TEST_F(GenerateCommand, ShowsThePromptBeforeTheTextUnlessToldNotTo) {
+  WriteModel("m");
+  const std::string options = " --seed 1 --max-tokens 20 --ignore-end";
+  const std::string text = Run("generate m --prompt hello --no-echo" + options).out;
+  EXPECT_EQ(Run("generate m --prompt hello" + options).out, "hello" + text);
+  EXPECT_EQ(Run("generate m --prompt-tokens 104,101,108,108,111 --no-echo" + options).out, text);
+  WriteText("p.txt", "hello\n");
+  EXPECT_EQ(Run("generate m --file p.txt --no-echo" + options).out, text);
+  const Outcome json = Run("generate m --prompt hello --json -" + options);
+  EXPECT_EQ(json.err, "hello" + text);
+  EXPECT_EQ(json::parse(json.out)["text"].get<std::string>() + "\n", text);
+  const std::string beams = "generate m --prompt hello --beams 1 --max-tokens 3";
+  EXPECT_TRUE(Contains(Run(beams).out, "  hello"));
+  EXPECT_FALSE(Contains(Run(beams + " --no-echo").out, "  hello"));
+}
+
+std::vector<json> LinesOf(const std::string& text) {
+  std::istringstream lines(text);
+  std::vector<json> objects;
+  for (std::string line; std::getline(lines, line);) objects.push_back(json::parse(line));
+  return objects;
+}
+
+TEST_F(GenerateCommand, StreamsALineOfJsonForEveryTokenAndTheTextAsTheLast) {
+  WriteModel("m");
+  const std::string command =
+      "generate m --prompt a --seed 3 --max-tokens 40 --ignore-end --likeliest 2 --stop zzz ";
+  const json whole = JsonOf(command);
+  const Outcome outcome = Run(command + "--json-lines -");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<json> lines = LinesOf(outcome.out);
+  ASSERT_EQ(lines.size(), 41u);
+  json last = lines.back();
+  lines.pop_back();
+  std::string shown;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    shown += lines[i]["shown"];
+    lines[i].erase("shown");
+    EXPECT_EQ(lines[i], whole["tokens"][i]);
+  }
+  EXPECT_EQ(shown, whole["text"]);
+  for (const char* key : {"text", "reason", "seed", "prompt_tokens"}) {
+    EXPECT_EQ(last[key], whole[key]) << key;
+  }
+  EXPECT_TRUE(last["stats"].contains("seconds"));
+  EXPECT_FALSE(last.contains("tokens"));
+  EXPECT_EQ(outcome.err, "a" + shown + "\n");
+  ASSERT_EQ(Run(command + "--json-lines lines").out, outcome.err);
+  EXPECT_EQ(LinesOf(ReadFile(folder_ / "lines")).size(), 41u);
+  ExpectRefusal("generate m --prompt a --json-lines - --json x", "does not go with --json");
+  ExpectRefusal("generate m --prompt a --json-lines /nowhere/x", "/nowhere/x");
+  EXPECT_NE(Run("generate m --prompt a --json-lines /dev/full").code, 0);
+}
+
+// More than are written together.
+TEST_F(GenerateCommand, WritesForEveryLineOfAFileWhatItWritesForItAlone) {
+  WriteModel("m");
+  std::string prompts;
+  for (int i = 0; i < 34; ++i) prompts += i == 2 ? "\n" : SomeText(1 + i * 5 % 40) + "\n";
+  WriteText("prompts", prompts);
+  const std::string options = " --max-tokens 9 --repetition-penalty 1.5 --likeliest 1";
+  const Outcome outcome =
+      Run("generate m --prompts prompts --seed 7 --json all.json --stats" + options);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(Contains(outcome.err, "seed      7, and those after it"));
+  const json texts = json::parse(ReadFile(folder_ / "all.json"))["texts"];
+  ASSERT_EQ(texts.size(), 34u);
+  for (const size_t i : {0, 1, 2, 31, 32, 33}) {
+    SCOPED_TRACE(i);
+    const std::string prompt = texts[i]["prompt"];
+    EXPECT_EQ(texts[i]["line"], i + 1);
+    EXPECT_EQ(texts[i]["seed"], 7 + i);
+    const std::string seed = " --seed " + std::to_string(7 + i);
+    const json alone = JsonOf("generate m --prompt '" + prompt + "'" + seed + options);
+    for (const char* key : {"text", "reason", "seed", "prompt_tokens", "tokens"}) {
+      EXPECT_EQ(texts[i][key], alone[key]) << key;
+    }
+    EXPECT_TRUE(Contains(outcome.out, "==> " + std::to_string(i + 1) + " <==\n" + prompt +
+                                          alone["text"].get<std::string>() + "\n"));
+  }
+  const Outcome lines = Run("generate m --prompts - --seed 7 --json-lines -" + options, "prompts");
+  ASSERT_EQ(lines.code, 0) << lines.err;
+  EXPECT_EQ(lines.err, outcome.out);
+  size_t written = 0;
+  std::vector<std::string> shown(35);
+  for (const json& line : LinesOf(lines.out)) {
+    if (line.contains("token")) {
+      shown[line["line"]] += line["shown"];
+    } else if (line.contains("line")) {
+      EXPECT_EQ(line["text"], texts[written]["text"]);
+      EXPECT_EQ(line["text"], shown[++written]);
+    } else {
+      EXPECT_EQ(line["texts"], 34);
+    }
+  }
+  EXPECT_EQ(written, 34u);
+}
+
+TEST_F(GenerateCommand, ReadsAllPromptsOfAFileBeforeItWrites) {
+  WriteModel("m");
+  WriteText("empty", "");
+  WriteText("broken", "one\ntwo \xff\n");
+  WriteText("long", "one\n\n" + SomeText(97) + "\n");
+  ExpectRefusal("generate m --prompts empty", "\"empty\" is empty: give a prompt a line");
+  ExpectRefusal("generate m --prompts broken", "line 2 of \"broken\" is no UTF-8: byte 4 (0xff)");
+  ExpectRefusal("generate m --no-endless --prompts long",
+                "line 3 of \"long\": the text has 97 tokens");
+  ExpectRefusal("generate m --prompts long --prompt a", "give one of");
+  for (const std::string option : {"--session s", "--save-session s", "--beams 2", "--chat"}) {
+    ExpectRefusal("generate m --prompts long " + option,
+                  "does not go with " + option.substr(0, option.find(' ')));
+  }
 }
 
 TEST_F(GenerateCommand, GivesJsonWithEveryTokenAndItsAlternatives) {
@@ -70,24 +183,64 @@ TEST_F(GenerateCommand, GoesOnWithASavedSession) {
   ExpectRefusal("generate other --session s", "another model");
 }
 
-TEST_F(GenerateCommand, EndsAtTheHorizonAndSaysSoAndGoesOnInEndlessMode) {
+TEST_F(GenerateCommand, GoesOnPastTheHorizonUnlessItIsToEndThere) {
   WriteModel("m");
-  const Outcome ending = Run("generate m --prompt a --seed 1 --max-tokens 200 --ignore-end");
+  const std::string options = " --seed 1 --max-tokens 200 --ignore-end";
+  const json endless = JsonOf("generate m --prompt a" + options);
+  EXPECT_EQ(endless["tokens"].size(), 200u);
+  EXPECT_EQ(JsonOf("generate m --prompt a --endless" + options)["tokens"], endless["tokens"]);
+  WriteText("long.txt", SomeText(1000));
+  EXPECT_EQ(Run("generate m --file long.txt --max-tokens 3").code, 0);
+  const Outcome ending = Run("generate m --prompt a --no-endless" + options);
   EXPECT_EQ(ending.code, 0);
-  EXPECT_TRUE(Contains(ending.err, "the horizon of its re-weighting is 96"));
-  const Outcome endless =
-      Run("generate m --prompt a --seed 1 --max-tokens 200 --ignore-end --endless --json -");
-  EXPECT_EQ(json::parse(endless.out)["tokens"].size(), 200u);
+  EXPECT_TRUE(Contains(ending.err,
+                       "cosformer: the text ends here, as the horizon of its re-weighting is 96; "
+                       "without --no-endless it would go on\n"));
+  ExpectRefusal("generate m --prompt a --endless --no-endless", "--endless");
+  WriteModel("by_config", {{"attention", {{"system", "cosformer"}, {"endless", true}}}});
+  ExpectRefusal("generate by_config --prompt a --no-endless",
+                "--no-endless is not for this model: its config.json makes it endless");
+  // With nothing asked for, models that have to end are run as they are.
+  WriteModel("learned", {{"positions", "learned"}});
+  const Outcome learned = Run("generate learned --prompt a" + options);
+  EXPECT_EQ(learned.code, 0);
+  EXPECT_TRUE(Contains(learned.err, "as its learned positions end at 96\n"));
+}
+
+TEST_F(GenerateCommand, ASessionKeepsToTheEndThatItBeganWith) {
+  WriteModel("m");
   // Writing as many tokens as there is room for is no reason to lose the session. The last token is
   // read by none, so that there is one more than the horizon has places.
   const Outcome full =
       Run("generate m --prompt-tokens 5 --seed 1 --max-tokens 96 --ignore-end --save-session s "
-          "--json -");
+          "--no-endless --json -");
   ASSERT_EQ(full.code, 0) << full.err;
   EXPECT_EQ(json::parse(full.out)["tokens"].size(), 96u);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "s"));
-  ExpectRefusal("generate m --session s --endless",
-                "an endless one is expected: it is one or the other from its beginning");
+  const std::string why = "its session was begun to end with the horizon, 96";
+  ExpectRefusal("generate m --session s --endless", "--endless is not for \"s\", as " + why);
+  ExpectRefusal("generate m --session s --prompt b", "its session was begun to end");
+  const Outcome rest = Run("generate m --session s --max-tokens 5 --ignore-end");
+  EXPECT_EQ(rest.code, 0);
+  EXPECT_TRUE(Contains(rest.err, "the text ends here, as " + why));
+  ASSERT_EQ(Run("generate m --prompt a --max-tokens 3 --save-session on").code, 0);
+  ExpectRefusal("generate m --session on --no-endless",
+                "is endless, but one that ends with its horizon is expected");
+}
+
+TEST_F(GenerateCommand, WritesWithoutANumberOfTokensUntilItIsStopped) {
+  WriteModel("m");
+  const std::string options = "generate m --prompt a --seed 1 --max-tokens 0 ";
+  const json stopped = JsonOf(options + "--ignore-end --stop xxxx --bias 120=1000");
+  EXPECT_EQ(stopped["reason"], "stop");
+  EXPECT_EQ(JsonOf(options + "--bias 257=1000")["reason"], "end");
+  EXPECT_EQ(JsonOf(options + "--no-endless --ignore-end")["reason"], "limit");
+  // Far past what is written where nothing is said, until nobody reads it any more.
+  const std::string cut = "cd '" + folder_.string() + "' && '" COSFORMER_COMMAND "' " + options +
+                          "--ignore-end --bias 120=1000 | head -c 5000 >.cut";
+  ASSERT_EQ(std::system(cut.c_str()), 0);
+  EXPECT_EQ(ReadFile(folder_ / ".cut"), "a" + std::string(4999, 'x'));
+  ExpectRefusal("generate m --prompt a --beams 2 --max-tokens 0", "max_tokens is 0");
 }
 
 TEST_F(GenerateCommand, SaysThatASessionLeavesStandardInputAlone) {
@@ -130,13 +283,14 @@ TEST_F(GenerateCommand, AMaskedModelRefusesOptionsThatAreForWriting) {
   WriteModel("m", {{"model", "encoder"}});
   for (const std::string option :
        {"--temperature 1", "--top-k 3", "--stop a", "--max-tokens 3", "--seed 1", "--bias 3=1",
-        "--ignore-end", "--beams 2", "--session s", "--save-session s", "--endless", "--echo",
-        "--stats", "--chat"}) {
+        "--ignore-end", "--beams 2", "--session s", "--save-session s", "--endless", "--no-endless",
+        "--no-echo", "--json-lines x", "--stats", "--chat"}) {
     const std::string name = option.substr(0, option.find(' '));
     ExpectRefusal("generate m --prompt '<mask>' " + option, name + " is for models that write");
   }
   ExpectRefusal("generate m --prompt-tokens 5", "--prompt-tokens is for models that write");
   ExpectRefusal("generate m --chat", "--chat is for models that write");
+  ExpectRefusal("generate m --prompts p", "--prompts is for models that write");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "s"));
   WriteText("text", "one <mask>\n");
   const std::string expected = Run("generate m --prompt 'one <mask>'").out;
@@ -184,7 +338,7 @@ TEST_F(GenerateCommand, ChatsLineByLineWithMemoryAndUndo) {
     WriteText("lines", lines);
     // The likeliest tokens: every answer has another seed, also after /undo.
     const Outcome outcome =
-        Run("generate m --chat --temperature 0 --max-tokens 6 --ignore-end", "lines");
+        Run("generate m --chat --temperature 0 --max-tokens 6 --ignore-end --no-endless", "lines");
     EXPECT_EQ(outcome.code, code) << outcome.err;
     errors = outcome.err;
     return outcome.out;
@@ -213,8 +367,8 @@ TEST_F(GenerateCommand, AChatGoesOnAsASavedSessionDoes) {
   WriteText("lines", "hello\nother\n/undo\nagain\n");
   const Outcome chat = Run("generate m --chat --turn {}" + options, "lines");
   ASSERT_EQ(chat.code, 0) << chat.err;
-  const Outcome first = Run("generate m --prompt hello --save-session s" + options);
-  const Outcome second = Run("generate m --prompt again --session s" + options);
+  const Outcome first = Run("generate m --prompt hello --no-echo --save-session s" + options);
+  const Outcome second = Run("generate m --prompt again --no-echo --session s" + options);
   ASSERT_EQ(second.code, 0) << second.err;
   EXPECT_TRUE(chat.out.starts_with(first.out));
   EXPECT_TRUE(chat.out.ends_with(second.out));
@@ -249,9 +403,12 @@ TEST_F(GenerateCommand, AChatThatIsFullGoesBackToItsLastTurn) {
   WriteModel("m");  // for 96 tokens
   WriteText("lines", "hello\n" + std::string(60, 'a') + "\n" + std::string(5, 'b') +
                          "\n/undo\n/save after\n");
-  const Outcome outcome = Run("generate m --chat --seed 1 --max-tokens 10 --ignore-end", "lines");
+  const Outcome outcome =
+      Run("generate m --chat --seed 1 --max-tokens 10 --ignore-end --no-endless", "lines");
   EXPECT_EQ(outcome.code, 0) << outcome.err;  // every line had an answer
-  EXPECT_TRUE(Contains(outcome.err, "as long as the model can read (96 tokens)"));
+  EXPECT_TRUE(Contains(outcome.err,
+                       "as long as the model can read (96 tokens); /undo or /reset, or begin "
+                       "without --no-endless\n"));
   const size_t said = outcome.err.find("saved after ");
   ASSERT_NE(said, std::string::npos) << outcome.err;
   // Two turns, with what the template adds to each line, and ten tokens each.
@@ -261,7 +418,8 @@ TEST_F(GenerateCommand, AChatThatIsFullGoesBackToItsLastTurn) {
 TEST_F(GenerateCommand, ALineThatFillsTheHorizonHasAnAnswer) {
   WriteModel("m");  // for 96 tokens
   WriteText("lines", std::string(96, 'a') + "\n");
-  const std::string command = "generate m --chat --seed 1 --max-tokens 10 --ignore-end";
+  const std::string command =
+      "generate m --chat --seed 1 --max-tokens 10 --ignore-end --no-endless";
   const Outcome full = Run(command, "lines");
   EXPECT_EQ(full.code, 0) << full.err;
   EXPECT_TRUE(Contains(full.err, "as long as the model can read (96 tokens)"));
@@ -269,6 +427,20 @@ TEST_F(GenerateCommand, ALineThatFillsTheHorizonHasAnAnswer) {
   const Outcome more = Run(command, "lines");
   EXPECT_EQ(more.code, 1);
   EXPECT_TRUE(Contains(more.err, "1 of the lines had no answer"));
+}
+
+TEST_F(GenerateCommand, AChatGoesOnPastTheHorizonAndWithAnOldSessionAfterReset) {
+  WriteModel("m");  // for 96 tokens
+  const std::string command = "generate m --chat --seed 1 --max-tokens 10 --ignore-end ";
+  WriteText("lines", Repeated(std::string(60, 'a') + "\n", 5) + "/undo\n/save after\n");
+  const Outcome outcome = Run(command, "lines");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "saved after 280 tokens\n");
+  ASSERT_EQ(Run("generate m --prompt abc --no-endless --max-tokens 3 --save-session old").code, 0);
+  WriteText("lines", std::string(85, 'a') + "\n/reset\n" + std::string(200, 'a') + "\n");
+  const Outcome old = Run(command + "--session old", "lines");
+  EXPECT_EQ(old.code, 0) << old.err;
+  EXPECT_TRUE(Contains(old.err, "as long as the model can read (96 tokens); /undo or /reset\n"));
 }
 
 TEST_F(GenerateCommand, AChatAnswersTheSameLineOtherwiseAfterUndo) {
@@ -333,6 +505,7 @@ TEST_F(GenerateCommand, RefusesWithASentence) {
   ExpectRefusal("generate m --prompt a --beams 2 --top-k 4", "--beams does not go with --top-k");
   ExpectRefusal("generate m --prompt a --beams 2 --save-session s", "--save-session");
   ExpectRefusal("generate m --chat --json x.json", "--chat does not go with --json");
+  ExpectRefusal("generate m --chat --no-echo", "--chat does not go with --no-echo");
   ExpectRefusal("generate m --prompt a --bias 3", "--bias takes TOKEN=VALUE");
   for (const std::string number : {"-1", "18446744073709551616", "1e3", "''"}) {
     ExpectRefusal("generate m --prompt a --seed " + number, "is no whole number from 0");
@@ -347,12 +520,15 @@ TEST_F(GenerateCommand, RefusesWithASentence) {
   WriteModel("learned", {{"positions", "learned"}});
   ExpectRefusal("generate learned --prompt a --endless", "--endless is not for this model");
   ExpectRefusal("generate m --prompt a --temperature -1", "temperature");
-  ExpectRefusal("generate m --prompt a --max-tokens 0", "max_tokens is 0");
+  ExpectRefusal("generate m --prompt a --max-tokens -1", "max_tokens is -1");
+  ExpectRefusal("generate m --prompt a --bias 99999=1",
+                "--bias is given for token 99999, and the model's vocabulary has 260, 0 to 259");
   ExpectRefusal("generate classes --prompt a", "cosformer score");
   ExpectRefusal("generate m --prompt a --json /nowhere/x.json", "/nowhere/x.json");
   ExpectRefusal("generate m --prompt a --save-session /nowhere/s", "/nowhere/s");
   WriteText("long.txt", std::string(1000000, 'a'));
-  ExpectRefusal("generate m --file long.txt", "the text has 1000000 tokens, and the horizon");
+  ExpectRefusal("generate m --file long.txt --no-endless",
+                "the text has 1000000 tokens, and the horizon");
 }
 
 TEST_F(GenerateCommand, RefusesModelsThatDoNotFit) {

@@ -99,16 +99,16 @@ TEST_F(ScoreCommandTest, EveryTokenHasItsLogProbabilityAndRank) {
   EXPECT_NEAR(result["perplexity_byte"].get<double>() / std::exp(-sum / 17), 1, 1e-9);
 }
 
-TEST_F(ScoreCommandTest, ALongTextIsReadInWindowsThatOverlapByHalf) {
-  const Model model = Model::Load(WriteModel("lm").string());
+TEST_F(ScoreCommandTest, ATextThatWouldEndIsReadInWindowsThatOverlapByHalf) {
+  const Model model = Model::Load(WriteModel("lm").string(), {.endless = false});
   for (const size_t length : {96, 97, 143, 145, 240}) {
     const std::string text = SomeText(length);
     WriteText("text", text);
-    const json result = JsonOf("score lm --file text");
+    const json result = JsonOf("score lm --file text --no-endless");
     ExpectScores(result, model, text, 96, 48);
     EXPECT_EQ(result["windows"], length == 96 ? 1 : length <= 144 ? 2 : length <= 192 ? 3 : 4);
   }
-  const Outcome outcome = Run("score lm --file text");
+  const Outcome outcome = Run("score lm --file text --no-endless");
   EXPECT_TRUE(Contains(outcome.out, "read in 4 windows, 48 tokens apart"));
 }
 
@@ -121,11 +121,12 @@ TEST_F(ScoreCommandTest, WindowsAreAsLongAndAsFarApartAsAskedFor) {
 }
 
 TEST_F(ScoreCommandTest, AWindowMayBeLongerThanWhatIsComputedAtOnce) {
-  const Model model = Model::Load(WriteModel("lm", {{"max_length", 1100}}).string());
+  const Model model =
+      Model::Load(WriteModel("lm", {{"max_length", 1100}}).string(), {.endless = false});
   ASSERT_LT(2 * runtime::Network::kPass, 1100);
   const std::string text = SomeText(1300);
   WriteText("text", text);
-  ExpectScores(JsonOf("score lm --file text"), model, text, 1100, 550);
+  ExpectScores(JsonOf("score lm --file text --no-endless"), model, text, 1100, 550);
 }
 
 TEST_F(ScoreCommandTest, AModelThatComputesNoNumbersIsSaidTo) {
@@ -137,14 +138,33 @@ TEST_F(ScoreCommandTest, AModelThatComputesNoNumbersIsSaidTo) {
   ExpectRefusal("score lm text", "the model's prediction of token 1 is no number");
 }
 
-TEST_F(ScoreCommandTest, AnEndlessModelReadsALongTextInOnePass) {
-  const std::filesystem::path directory = WriteModel("lm");
-  const Model endless = Model::Load(directory.string(), {.endless = true});
+TEST_F(ScoreCommandTest, ALongTextIsReadInOnePass) {
+  const Model endless = Model::Load(WriteModel("lm").string());
   const std::string text = SomeText(150);
   WriteText("text", text);
-  const json result = JsonOf("score lm --file text --endless");
+  const json result = JsonOf("score lm --file text");
   EXPECT_EQ(result["windows"], 1);
   ExpectScores(result, endless, text, 1000, 1);
+  EXPECT_EQ(JsonOf("score lm --file text --endless"), result);
+  WriteModel("learned", {{"positions", "learned"}});
+  EXPECT_EQ(JsonOf("score learned --file text")["windows"], 3);
+  ExpectRefusal("score learned --file text --endless",
+                "--endless is not for this model: its learned positions end at 96");
+}
+
+// The pixels of such a model are tokens, and bytes would be read as pixels.
+TEST_F(ScoreCommandTest, ATextIsNotReadAsAnImage) {
+  for (const char* task : {"image", "pathfinder"}) {
+    WriteModel(task, {{"model", "encoder"}, {"classes", 2}},
+               {.task = task, .labels = {"0", "1"}, .pairs = false});
+    ExpectRefusal(std::string("score ") + task + " text", "this model reads images, not text");
+    const Model model = Model::Load((folder_ / task).string());
+    EXPECT_TRUE(model.reads_images());
+    EXPECT_THROW(model.Classify("text"), Error);
+    const std::vector<int32_t> grey = {1, 2, 200};
+    EXPECT_EQ(model.ClassifyImage(std::vector<uint8_t>{1, 2, 200})[0].log_probability,
+              model.Classify(grey)[0].log_probability);
+  }
 }
 
 TEST_F(ScoreCommandTest, ATableShowsTheTokensAndSums) {
@@ -307,7 +327,11 @@ TEST_F(ScoreCommandTest, BytesNeedNoUtf8ButWordsDo) {
   Tokenizer::Words({"two", "words"}).Save(words.string());
   WriteText("broken", "two \xff words");
   EXPECT_EQ(JsonOf("score bytes --file broken")["tokens"], 11);
-  ExpectRefusal("score words --file broken", "the text is no UTF-8 at byte 4");
+  ExpectRefusal("score words --file broken", "the text is no UTF-8: byte 4 (0xff)");
+  const Model model = Model::Load(words.string());
+  for (const char* text : {"two \xff words", "two words \xc3"}) {
+    EXPECT_THROW(model.Encode(text), Error) << text;
+  }
   EXPECT_EQ(JsonOf("score words 'two words two'")["tokens"], 3);
 }
 
@@ -329,7 +353,7 @@ TEST_F(ScoreCommandTest, WhatCanNotBeScoredIsOneSentence) {
   ExpectRefusal("score lm text --file hole", "--file");
   ExpectRefusal("score lm text --lines", "--lines");
   ExpectRefusal("score lm text --pair other", "--pair");
-  ExpectRefusal("score lm text --length 97", "this model reads 2 to 96");
+  ExpectRefusal("score lm text --length 97 --no-endless", "this model reads 2 to 96");
   ExpectRefusal("score lm text --length 1", "windows of 1 tokens");
   ExpectRefusal("score lm text --length 3 --stride 3", "1 to 2 are possible");
   ExpectRefusal("score lm text --stride=-1", "-1");
@@ -339,6 +363,7 @@ TEST_F(ScoreCommandTest, WhatCanNotBeScoredIsOneSentence) {
   ExpectRefusal("score judge text --stride 4", "language models");
   ExpectRefusal("score judge text --pair other", "trained on single texts");
   ExpectRefusal("score mlm text --endless", "language models");
+  ExpectRefusal("score mlm text --no-endless", "language models");
   ExpectRefusal("score mute text", "no tokenizer");
 }
 
