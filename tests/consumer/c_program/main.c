@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
     sampling.temperature = 0.8;
     options.sampling = &sampling;
     options.max_tokens = 40;
-    failed = cosformer_model_load(argc > 1 ? argv[1] : "runs/lm-cosformer", NULL, &model) ||
+    failed = cosformer_model_load(argc > 1 ? argv[1] : "runs/quickstart", NULL, &model) ||
              cosformer_encode(model, prompt, strlen(prompt), tokens, 64, &count) ||
              cosformer_session_new(model, NULL, &session) ||
              cosformer_session_feed(session, tokens, count) ||
