@@ -292,6 +292,33 @@ TEST_F(ExperimentsTest, AnArenaReportHasIntervalsAndTheMajority) {
   EXPECT_TRUE(Contains(summary.back(), "it is hardly trained, so nothing follows (Pathfinder"));
 }
 
+TEST_F(ExperimentsTest, AnEvaluationOfAPartIsOfAsManyExamplesAndSaysSo) {
+  Write("data.json", R"({"splits":{"test":{"examples":2000,"majority":0.5}}})");
+  Write("train.json",
+        R"({"parameters":1,"step":2,"tokens":3,"seconds":4,"tokens_per_second":5,"peak_bytes":6,)"
+        R"("test":{"loss":0.5,"accuracy":0.75,"predictions":200,"part":0.1}})");
+  Result result;
+  result.values = CollectTraining(Path(""));
+  EXPECT_EQ(result.values["examples"], 200);
+  EXPECT_LT(result.values["low"], 0.69);  // with 2,000 it would be 0.73
+  EXPECT_EQ(TrainingFigure(result), "accuracy 75.00 % (majority 50.00 %), of 10 % of the split");
+
+  const Experiment experiment = LongRangeArenaExperiment();
+  Request asked;
+  asked.data = Sets();
+  asked.systems = {"cosformer"};
+  asked.tasks = {"text"};
+  asked.eval_tokens = 5000;
+  const Request request = Complete(experiment, asked);
+  const std::vector<Cell> cells = experiment.cells(request);
+  const std::string recipe = cells.at(0).files.at(0).contents;
+  EXPECT_TRUE(Contains(recipe, "eval-tokens = 5000\n"));
+  EXPECT_TRUE(Contains(recipe, "test-tokens = 5000\n"));
+  Results results(Path("results"));
+  results.Add(Done(cells[0], result.values));
+  EXPECT_TRUE(Contains(Html(experiment, request, results), "Evaluated: 10 % of the test"));
+}
+
 TEST_F(ExperimentsTest, TheMarkOfANoteComesAfterTheInterval) {
   Cell cell{.id = "one", .label = "One"};
   const Result result = Done(cell, {{"accuracy", 0.5}, {"low", 0.48}, {"high", 0.52}});
