@@ -133,25 +133,25 @@ std::string SharesText(const ModelFacts& facts) {
 
 // How far back a token of a long text attends, layer by layer where they differ.
 std::string AttendedText(const ModelFacts& facts) {
-  std::vector<std::string> parts;
+  std::vector<std::pair<LayerRun, std::string>> parts;
   for (const LayerRun& run : facts.layers) {
     const auto [least, most] = run.attends_to.value_or(AttendedTokens{});
-    parts.push_back((run.attends_to ? fmt::format("the last {} to {} tokens", FormatInteger(least),
-                                                  FormatInteger(most))
-                                    : "all tokens before it") +
-                    (run.gate ? ", as far as its gate keeps them" : ""));
-  }
-  std::vector<std::string> different = parts;
-  std::sort(different.begin(), different.end());
-  different.erase(std::unique(different.begin(), different.end()), different.end());
-  if (different.size() > 1) {
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const LayerRun& run = facts.layers[i];
-      parts[i] = fmt::format("{}: {}", LayerNumbers(run), parts[i]);
+    std::string text = run.attends_to ? fmt::format("the last {} to {} tokens",
+                                                    FormatInteger(least), FormatInteger(most))
+                                      : "all tokens before it";
+    if (run.gate) text += ", as far as its gate keeps them";
+    if (!parts.empty() && parts.back().second == text) {
+      parts.back().first.last = run.last;
+    } else {
+      parts.emplace_back(run, std::move(text));
     }
-    different = std::move(parts);
   }
-  return fmt::format("{}", fmt::join(different, "; "));
+  if (parts.size() == 1) return parts[0].second;
+  std::vector<std::string> texts;
+  for (const auto& [run, text] : parts) {
+    texts.push_back(fmt::format("{}: {}", LayerNumbers(run), text));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 std::string EndlessText(const SessionFacts& session) {

@@ -133,11 +133,12 @@ TEST_F(InspectCommandTest, AModelsLayersSayHowFarBackTheyAttend) {
   told({{"attention", "cosformer-gate"}},
        "the last 48 to 96 tokens, as far as its gate keeps them");
   told({{"positions", "learned"}}, "all tokens before it");
-  told({{"attention", {"cosformer", "cosformer", "softmax"}}, {"layers", 3}},
+  told({{"attention", {"cosformer", {{"system", "cosformer"}, {"epsilon", 0.1}}, "softmax"}},
+        {"layers", 3}},
        "0 to 1: the last 48 to 96 tokens; 2: all tokens before it");
   const json layers = Inspected("lm")["layers"];
   EXPECT_EQ(layers[0]["attends_to"], json({48, 96}));
-  EXPECT_EQ(layers[1]["attends_to"], nullptr);
+  EXPECT_EQ(layers[2]["attends_to"], nullptr);
 }
 
 // With one token changed, the logits of those that attend to it change, and no others.
