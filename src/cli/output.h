@@ -21,10 +21,11 @@ CLI::Validator WholeNumber() {
         const char* end = text.data() + text.size();
         const auto [stop, error] = std::from_chars(text.data(), end, number);
         if (error == std::errc() && stop == end) return std::string();
-        return fmt::format("\"{}\" is no whole number{}", text,
-                           error == std::errc::result_out_of_range ? " of up to 18 digits"
-                           : std::is_signed_v<T>                   ? ""
-                                                                   : " from 0 up");
+        const bool beyond = error == std::errc::result_out_of_range;
+        const char* what = std::is_signed_v<T>
+                               ? (beyond ? " of up to 18 digits" : "")
+                               : (beyond ? " from 0 to 18446744073709551615" : " from 0 up");
+        return fmt::format("\"{}\" is no whole number{}", text, what);
       },
       "");
 }
