@@ -62,7 +62,10 @@ void AddTrainOptions(CLI::App& app, TrainArguments& arguments) {
   constexpr const char* kRun = "Run";
   app.add_option("--length", train.length, "Of a sequence, in tokens; 0: the task's")->group(kLoop);
   app.add_option("--steps", train.steps, "Updates of the weights")->group(kLoop);
-  app.add_option("--minutes", train.minutes, "Without --steps: as many as fit into the time")
+  app.add_option(
+         "--minutes", train.minutes,
+         "Without --steps: as many as fit, with all that is evaluated; making tokens of the "
+         "data, once, comes before")
       ->group(kLoop);
   app.add_option("--epochs", train.epochs, "Without both: passes over the training examples")
       ->group(kLoop);
@@ -94,7 +97,10 @@ void AddTrainOptions(CLI::App& app, TrainArguments& arguments) {
       ->group(kRun);
   app.add_option("--eval-every", train.eval_every, "Steps; 0: ten times in the run")->group(kRun);
   app.add_option("--eval-tokens", train.eval_tokens,
-                 "Of the validation split, spread over it; 0: all of it")
+                 "Of the validation split at most, spread over it; 0: all of it, or what --minutes "
+                 "leave time for")
+      ->group(kRun);
+  app.add_option("--test-tokens", train.test_tokens, "Of the test split at the end, likewise")
       ->group(kRun);
   app.add_option("--save-every", train.save_every, "Steps; 0: with every evaluation")->group(kRun);
   app.add_option("--keep", train.keep, "Checkpoints to keep")->group(kRun);
@@ -125,6 +131,7 @@ void Check(const TrainArguments& arguments) {
           "from 0 to below 1");
   require(train.eval_every >= 0, "--eval-every", train.eval_every, "0 or more");
   require(train.eval_tokens >= 0, "--eval-tokens", train.eval_tokens, "0 or more");
+  require(train.test_tokens >= 0, "--test-tokens", train.test_tokens, "0 or more");
   require(train.save_every >= 0, "--save-every", train.save_every, "0 or more");
   require(train.keep >= 1, "--keep", train.keep, "at least 1");
   require(train.patience >= 0, "--patience", train.patience, "0 or more");
@@ -300,6 +307,11 @@ std::string SystemList() {
   return text;
 }
 
+// Of an evaluation that was of a part of a split.
+std::string PartOf(double part) {
+  return part < 1 ? fmt::format(", on {:.2g} % of it", 100 * part) : "";
+}
+
 std::string Figure(bool classes, double loss_or_accuracy) {
   return classes ? fmt::format("accuracy {:.2f} %", 100 * loss_or_accuracy)
                  : fmt::format("perplexity {:.2f} (loss {:.4f})", std::exp(loss_or_accuracy),
@@ -313,7 +325,7 @@ void PrintSummary(const TrainArguments& arguments, const TrainSummary& summary, 
   nlohmann::json json{
       {"run", directory},
       {"model", ModelPath(directory)},
-      {"finished", summary.signal == 0},
+      {"finished", summary.signal == 0 && !summary.out_of_time},
       {"step", summary.step},
       {"steps", summary.steps},
       {"tokens", summary.tokens},
@@ -328,23 +340,33 @@ void PrintSummary(const TrainArguments& arguments, const TrainSummary& summary, 
         "Stopped at step {} of {}, and saved. Go on with:\n  cosformer train --resume {}\n",
         report::FormatInteger(summary.step), report::FormatInteger(summary.steps), directory);
   } else {
+    const std::string at =
+        fmt::format("Stopped at step {} of {}", report::FormatInteger(summary.step),
+                    report::FormatInteger(summary.steps));
     text += summary.stopped_early
-                ? fmt::format("Stopped at step {} of {}: no better for {} evaluations.\n",
-                              report::FormatInteger(summary.step),
-                              report::FormatInteger(summary.steps), arguments.train.patience)
+                ? fmt::format("{}: no better for {} evaluations.\n", at, arguments.train.patience)
+            : summary.out_of_time
+                ? fmt::format(
+                      "{}: the minutes were over. For the rest:\n  cosformer train --resume {}\n",
+                      at, directory)
                 : fmt::format("Done: {} steps.\n", report::FormatInteger(summary.steps));
   }
   if (summary.best) {
-    text += fmt::format("  best      {} on the validation split, at step {}\n",
-                        Figure(classes, *summary.best), report::FormatInteger(summary.best_step));
-    json["best"] = {{"step", summary.best_step}, {classes ? "accuracy" : "loss", *summary.best}};
+    text += fmt::format("  best      {} on the validation split{}, at step {}\n",
+                        Figure(classes, *summary.best), PartOf(summary.best_part),
+                        report::FormatInteger(summary.best_step));
+    json["best"] = {{"step", summary.best_step},
+                    {classes ? "accuracy" : "loss", *summary.best},
+                    {"part", summary.best_part}};
     if (!classes) json["best"]["perplexity"] = std::exp(*summary.best);
   }
   if (summary.test) {
     const Evaluation& test = *summary.test;
-    text +=
-        fmt::format("  test      {}\n", Figure(classes, classes ? test.Accuracy() : test.Loss()));
-    json["test"] = {{"loss", test.Loss()}};
+    text += fmt::format("  test      {} on the test split{}: {} predictions\n",
+                        Figure(classes, classes ? test.Accuracy() : test.Loss()), PartOf(test.part),
+                        report::FormatInteger(test.Predictions()));
+    json["test"] = {
+        {"loss", test.Loss()}, {"predictions", test.Predictions()}, {"part", test.part}};
     if (classes) {
       json["test"]["accuracy"] = test.Accuracy();
     } else {
@@ -407,6 +429,7 @@ int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& mo
   if (train.length == 0) train.length = task.description().length;
   const data::TaskData data = PrepareData(arguments.data);
   if (begins_from) RequireTokenizerOf(arguments.model.from, data.tokenizer);
+  TrainJob job;  // whose time begins
   const ModelConfig config = model_options.Config(task, data, train.length);
   if (arguments.out.empty()) {
     arguments.out = fmt::format("runs/{}-{}", arguments.data.task, ShortName(config));
@@ -416,15 +439,18 @@ int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& mo
   PrintStart(arguments, data, *model);
   if (begins_from) BeginFrom(arguments.model.from, *model);
 
-  TrainJob job;
   job.directory = arguments.out;
   job.task = &task;
   job.data = &data;
   job.options = train;
   job.resume = resume;
-  job.settled = [&](int64_t steps, int64_t eval_every) {
-    arguments.train.steps = steps;
-    arguments.train.eval_every = eval_every;
+  job.settled = [&](const SettledOptions& settled) {
+    arguments.train.steps = settled.steps;
+    arguments.train.eval_every = settled.eval_every;
+    if (arguments.train.eval_tokens != settled.eval_tokens) {
+      arguments.train.eval_tokens = settled.eval_tokens;
+      app.get_option("--eval-tokens")->clear();
+    }
     for (CLI::Option* option : app.get_options()) {
       if (option->get_configurable() && option->count() == 0) option->capture_default_str();
     }

@@ -58,6 +58,7 @@ Evaluation Evaluate(ModelImpl& model, const data::Dataset& set, data::BatchOptio
     take = std::clamp<int64_t>((tokens + options.tokens - 1) / options.tokens, 1, take);
   }
   Evaluation evaluation;
+  evaluation.part = static_cast<double>(take) / static_cast<double>(plan.batches());
   for (int64_t i = 0; i < take; ++i) {
     const data::Batch batch = batches.Make(plan, i * plan.batches() / take);
     Add(EvaluationLoss(model, batch, options.objective), evaluation);

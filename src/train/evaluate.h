@@ -14,6 +14,7 @@ struct Evaluation {
   std::vector<double> losses;  // in nats
   std::vector<double> counts;  // predictions
   int64_t correct = -1;        // of all predictions; -1: not counted
+  double part = 1;             // of the set that was evaluated
   double seconds = 0;
 
   double Loss() const;  // mean, a prediction
@@ -27,8 +28,8 @@ struct Evaluation {
 // How much of the set is done, from 0 to 1.
 using EvaluationProgress = std::function<void(double)>;
 
-// In batches, as `options` makes them, without shuffling. At most some `tokens` of the set, spread
-// over it evenly; 0: all of it.
+// In batches, as `options` makes them, without shuffling. At most some `tokens` of the set, in
+// whole batches spread over it evenly; 0: all of it.
 Evaluation Evaluate(ModelImpl& model, const data::Dataset& set, data::BatchOptions options,
                     int64_t tokens, const EvaluationProgress& progress = {});
 

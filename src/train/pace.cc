@@ -1,9 +1,10 @@
 #include "train/pace.h"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
+#include "report/clock.h"
+#include "train/adamw.h"
 #include "train/objective.h"
 #include "train/training_state.h"
 
@@ -12,43 +13,63 @@ namespace {
 
 constexpr int kPasses = 4;
 
-// Of one call on each of some batches; a first one touches memory for all the others.
+struct Measured {
+  int calls = 0;
+  double seconds = 0;
+  double tokens = 0;
+};
+
+// Of one call on each of some batches, fewer if they take longer than `most`. A first one touches
+// memory for all the others, and counts only where it takes as long by itself.
 template <class Compute>
-double SecondsOf(const data::Batches& batches, const data::Batches::Plan& plan,
+Measured Measure(const data::Batches& batches, const data::Batches::Plan& plan, double most,
                  const Compute& compute) {
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point begin = Clock::now();
+  Measured measured;
   for (int pass = 0; pass <= kPasses; ++pass) {
     const data::Batch batch = batches.Make(plan, pass % plan.batches());
-    if (pass == 1) begin = Clock::now();
+    const report::Clock::time_point begin = report::Clock::now();
     compute(batch);
+    const double seconds = report::SecondsSince(begin);
+    if (pass == 0 && seconds < most) continue;
+    measured.seconds += seconds;
+    measured.tokens += static_cast<double>(batch.Tokens());
+    ++measured.calls;
+    if (measured.seconds > most) break;
   }
-  return std::chrono::duration<double>(Clock::now() - begin).count() / kPasses;
+  return measured;
 }
 
 }  // namespace
 
-Pace MeasurePace(ModelImpl& model, const data::Batches& batches, data::Objective objective) {
+Pace MeasurePace(ModelImpl& model, const data::Batches& batches, data::Objective objective,
+                 double seconds) {
   const torch::Tensor random = TorchRandomState();
   std::vector<torch::Tensor> buffers;
   for (const torch::Tensor& buffer : model.buffers()) buffers.push_back(buffer.clone());
   const data::Batches::Plan plan = batches.PlanOf(0);
-  int64_t tokens = 0;
-  for (int pass = 1; pass <= kPasses; ++pass) {
-    tokens += batches.Make(plan, pass % plan.batches()).Tokens();
-  }
 
   Pace pace;
   model.train();
-  pace.pass_seconds = SecondsOf(batches, plan, [&](const data::Batch& batch) {
+  const Measured passes = Measure(batches, plan, 0.7 * seconds, [&](const data::Batch& batch) {
     TrainingLoss(model, batch, objective, 0).loss.backward();
   });
+  pace.pass_seconds = passes.seconds / passes.calls;
+  {
+    AdamW optimiser(GroupsOf(model), {});
+    const auto update = [&] {
+      const report::Clock::time_point begin = report::Clock::now();
+      optimiser.ClipGradients(1);
+      optimiser.Step(0);  // the weights stay
+      return report::SecondsSince(begin);
+    };
+    update();  // makes the moments
+    pace.update_seconds = update();
+  }
   model.eval();
-  pace.evaluation_seconds =
-      kPasses *
-      SecondsOf(batches, plan,
-                [&](const data::Batch& batch) { EvaluationLoss(model, batch, objective); }) /
-      static_cast<double>(std::max<int64_t>(1, tokens));
+  const Measured evaluation = Measure(batches, plan, 0.3 * seconds, [&](const data::Batch& batch) {
+    EvaluationLoss(model, batch, objective);
+  });
+  pace.evaluation_seconds = evaluation.seconds / std::max(1.0, evaluation.tokens);
   model.train();
 
   for (torch::Tensor& parameter : model.parameters()) parameter.mutable_grad() = torch::Tensor();

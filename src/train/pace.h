@@ -8,10 +8,13 @@ namespace cosformer {
 
 struct Pace {
   double pass_seconds = 0;        // of a forward and backward pass over a batch
+  double update_seconds = 0;      // of the weights
   double evaluation_seconds = 0;  // of a token
 };
 
-// The model's buffers and torch's random numbers are put back; its gradients are gone.
-Pace MeasurePace(ModelImpl& model, const data::Batches& batches, data::Objective objective);
+// Measures for some `seconds`, or for a pass and an evaluation where they take longer. The model's buffers and
+// torch's random numbers are put back; its gradients are gone.
+Pace MeasurePace(ModelImpl& model, const data::Batches& batches, data::Objective objective,
+                 double seconds);
 
 }  // namespace cosformer

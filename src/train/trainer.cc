@@ -35,6 +35,11 @@ bool HasClasses(data::Objective objective) {
   return objective == data::Objective::kClassify || objective == data::Objective::kRetrieve;
 }
 
+// For a line about a figure of a part of a split; nothing if it is of all.
+std::string PartOf(double part, const std::string& split) {
+  return part < 1 ? fmt::format("  of {:.2g} % of the {} split", 100 * part, split) : "";
+}
+
 // One run, from the first step of this session to the last.
 class Run {
  public:
@@ -61,8 +66,12 @@ class Run {
 
   TrainSummary Go() {
     Settle();
+    if (job_.data->valid && eval_tokens_ > 0) {
+      summary_.best_part = std::min(
+          1.0, static_cast<double>(eval_tokens_) / static_cast<double>(job_.data->valid->tokens()));
+    }
     PrepareModelDirectory();
-    if (job_.settled) job_.settled(state_.steps, eval_every_);
+    if (job_.settled) job_.settled({state_.steps, eval_every_, eval_tokens_});
     metrics_ =
         std::make_unique<MetricsFile>(MetricsPath(job_.directory), resumed_ ? state_.step : -1);
     begin_ = Clock::now();
@@ -76,7 +85,8 @@ class Run {
     model_->train();
     while (state_.step < state_.steps && !Exhausted()) {
       Step(loader);
-      const bool last = state_.step == state_.steps;
+      summary_.out_of_time = state_.step < state_.steps && TimeIsOver();
+      const bool last = state_.step == state_.steps || summary_.out_of_time;
       const bool evaluated = last || state_.step % eval_every_ == 0;
       if (evaluated) EvaluateNow();
       if (evaluated || state_.step % save_every_ == 0 || interrupt.Signal() != 0) Save();
@@ -84,6 +94,7 @@ class Run {
         summary_.signal = interrupt.Signal();
         break;
       }
+      if (last) break;
     }
     meter_.Clear();
     summary_.stopped_early = Exhausted() && state_.step < state_.steps;
@@ -98,6 +109,7 @@ class Run {
   // How many steps there are, and how often there is something else to do.
   void Settle() {
     eval_every_ = options_.eval_every;
+    eval_tokens_ = options_.eval_tokens;
     if (options_.steps > 0) {
       state_.steps = options_.steps;
     } else if (state_.steps == 0 && options_.minutes > 0) {
@@ -119,33 +131,56 @@ class Run {
     schedule_.Check();
   }
 
-  // As many steps as fit into the time with evaluations, which are ten, or fewer if they would take
-  // more than a fifth of it.
+  // As many steps as fit into the time with all that is evaluated: the validation split ten times,
+  // or less often, or a part of it, so that it takes a fifth of the time at most; and the test
+  // split at the end, which may take as much.
   void SettleByTime(double seconds) {
+    constexpr double kMeasured = 0.1;  // to find out the speed, once memory is touched
+    constexpr double kPlanned = 0.95;  // the rest is for checkpoints, and for what goes slower
+    constexpr double kEvaluated = 0.2;
+    deadline_ = job_.begin + std::chrono::duration_cast<Clock::duration>(
+                                 std::chrono::duration<double>(std::min(seconds, 1e9)));
     report::Meter meter;  // its own: the time that is left is judged by steps alone
     meter.Show(0, "measuring the speed");
-    const Pace pace = MeasurePace(*model_, batches_, objective_);
+    const Pace pace = MeasurePace(*model_, batches_, objective_, kMeasured * seconds);
     meter.Clear();
-    double evaluation = 0;
-    if (job_.data->valid) {
-      const int64_t all = job_.data->valid->tokens();
-      evaluation =
-          pace.evaluation_seconds *
-          static_cast<double>(options_.eval_tokens > 0 ? std::min(all, options_.eval_tokens) : all);
+    evaluation_seconds_ = pace.evaluation_seconds;
+    const double left = kPlanned * SecondsLeft();
+    const double most = kEvaluated * left;
+    test_seconds_ = std::min(most, EvaluationSeconds(job_.data->test, options_.test_tokens));
+    if (EvaluationSeconds(job_.data->valid, eval_tokens_) > most) {
+      eval_tokens_ = std::max<int64_t>(1, std::llround(most / pace.evaluation_seconds));
     }
-    const double step = pace.pass_seconds * static_cast<double>(options_.accumulate);
-    const auto steps_in = [&](double evaluations) {
-      return std::max<int64_t>(1, std::llround((seconds - evaluations * evaluation) / step));
-    };
+    const double evaluation = EvaluationSeconds(job_.data->valid, eval_tokens_);
+    const double step =
+        pace.pass_seconds * static_cast<double>(options_.accumulate) + pace.update_seconds;
+    const double for_steps = left - test_seconds_;
     if (eval_every_ > 0) {
       const double each = step + evaluation / static_cast<double>(eval_every_);
-      state_.steps = std::max<int64_t>(1, std::llround(seconds / each));
+      state_.steps = std::llround(for_steps / each);
       return;
     }
-    const auto evaluations = static_cast<int64_t>(
-        std::clamp(evaluation > 0 ? std::floor(seconds / 5 / evaluation) : 10.0, 1.0, 10.0));
-    state_.steps = steps_in(static_cast<double>(evaluations));
-    eval_every_ = (state_.steps + evaluations - 1) / evaluations;
+    const double evaluations =
+        std::clamp(evaluation > 0 ? std::floor(most / evaluation) : 10.0, 1.0, 10.0);
+    state_.steps =
+        std::max<int64_t>(1, std::llround((for_steps - evaluations * evaluation) / step));
+    eval_every_ = std::llround(std::ceil(static_cast<double>(state_.steps) / evaluations));
+  }
+
+  // Of so many tokens of a split, or of all that it has.
+  double EvaluationSeconds(const std::optional<data::Dataset>& split, int64_t tokens) const {
+    if (!split) return 0;
+    const int64_t all = split->tokens();
+    return evaluation_seconds_ * static_cast<double>(tokens > 0 ? std::min(all, tokens) : all);
+  }
+
+  double SecondsLeft() const { return std::max(0.0, -report::SecondsSince(*deadline_)); }
+
+  // Whether there is no time for another step, with what comes after the last.
+  bool TimeIsOver() const {
+    if (!deadline_) return false;
+    return SecondsLeft() < EvaluationSeconds(job_.data->valid, eval_tokens_) + test_seconds_ +
+                               save_seconds_ + step_seconds_ / static_cast<double>(shown_steps_);
   }
 
   void PrepareModelDirectory() {
@@ -244,12 +279,15 @@ class Run {
   // Of the validation split; the model is kept if it is the best so far.
   void EvaluateNow() {
     if (!job_.data->valid) return;
-    const Evaluation evaluation = Evaluate(
-        *model_, *job_.data->valid, batch_options_, options_.eval_tokens, [&](double done) {
+    const Evaluation evaluation =
+        Evaluate(*model_, *job_.data->valid, batch_options_, eval_tokens_, [&](double done) {
           meter_.Show(static_cast<double>(state_.step) / static_cast<double>(state_.steps),
                       fmt::format("step {}: evaluating, {:.0f} %",
                                   report::FormatInteger(state_.step), 100 * done));
         });
+    evaluation_seconds_ = evaluation.seconds / evaluation.part /
+                          static_cast<double>(std::max<int64_t>(1, job_.data->valid->tokens()));
+    summary_.best_part = evaluation.part;
     const double figure = HasClasses(objective_) ? -evaluation.Accuracy() : evaluation.Loss();
     if (!std::isfinite(evaluation.Loss())) {
       Diverged(fmt::format("after step {} the loss on the validation split is {}",
@@ -285,14 +323,16 @@ class Run {
       figure = fmt::format("perplexity {:.2f}", std::exp(evaluation.Loss()));
     }
     metrics_->Add(metrics);
-    meter_.Line(fmt::format("step {:>8}  {:<5}  loss {:.4f}  {}{}",
+    meter_.Line(fmt::format("step {:>8}  {:<5}  loss {:.4f}  {}{}{}",
                             report::FormatInteger(state_.step), split, evaluation.Loss(), figure,
-                            remark));
+                            PartOf(evaluation.part, split), remark));
   }
 
   void Save() {
+    const Clock::time_point begin = Clock::now();
     SaveTrainingState(CheckpointPath(job_.directory, state_.step), model_, optimiser_, state_);
     PruneCheckpoints(job_.directory, options_.keep);
+    save_seconds_ = SecondsSince(begin);
   }
 
   // The run is over: the best model is the result, and its figure on what it never saw.
@@ -304,7 +344,11 @@ class Run {
     }
     LoadWeights(*model_, (std::filesystem::path(directory) / kWeightsFile).string());
     if (!job_.data->test) return;
-    summary_.test = Evaluate(*model_, *job_.data->test, batch_options_, 0, [&](double done) {
+    int64_t tokens = options_.test_tokens;
+    if (deadline_ && SecondsLeft() < EvaluationSeconds(job_.data->test, tokens)) {
+      tokens = std::max<int64_t>(1, std::llround(SecondsLeft() / evaluation_seconds_));
+    }
+    summary_.test = Evaluate(*model_, *job_.data->test, batch_options_, tokens, [&](double done) {
       meter_.Show(1, fmt::format("the best model on the test split, {:.0f} %", 100 * done));
     });
     Report("test", *summary_.test, "");
@@ -333,7 +377,11 @@ class Run {
   TrainingState state_;
   bool resumed_ = false;
   Schedule schedule_;
-  int64_t eval_every_ = 1, save_every_ = 1;
+  int64_t eval_every_ = 1, save_every_ = 1, eval_tokens_ = 0;
+  std::optional<Clock::time_point> deadline_;  // where it has so many minutes
+  double evaluation_seconds_ = 0;              // of a token
+  double test_seconds_ = 0;                    // that are kept for the test split
+  double save_seconds_ = 0;                    // of the last checkpoint
   std::unique_ptr<MetricsFile> metrics_;
   report::Meter meter_;
   Clock::time_point begin_;

@@ -1,6 +1,7 @@
 // The training loop: steps, evaluations, checkpoints, and a run directory that tells of them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,7 +18,8 @@ namespace cosformer {
 struct TrainOptions {
   // How long: the first of these that is set decides.
   int64_t steps = 0;
-  double minutes = 0;  // as many steps as fit, judged by the speed of a few that don't count
+  double minutes = 0;  // as many steps as fit with all that is evaluated, judged by the speed of a
+                       // few that don't count
   double epochs = 10;
 
   int64_t length = 512;         // of a sequence
@@ -36,9 +38,15 @@ struct TrainOptions {
 
   int64_t eval_every = 0;   // steps; 0: ten times in the run
   int64_t eval_tokens = 0;  // of the validation split, spread over it; 0: all
+  int64_t test_tokens = 0;  // of the test split, likewise
   int64_t save_every = 0;   // steps; 0: with every evaluation
   int64_t keep = 2;         // checkpoints
   int64_t patience = 0;     // evaluations without a better one before it stops; 0: never
+};
+
+// What a run settles on before its first step, where its options leave it open.
+struct SettledOptions {
+  int64_t steps = 0, eval_every = 0, eval_tokens = 0;
 };
 
 struct TrainJob {
@@ -46,10 +54,11 @@ struct TrainJob {
   const data::Task* task = nullptr;
   const data::TaskData* data = nullptr;
   TrainOptions options;
+  // What `minutes` are counted from.
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   bool resume = false;  // from the last checkpoint in the directory, if there is one
-  // Called before the first step with the whole number of steps and those between evaluations, when
-  // they have been settled.
-  std::function<void(int64_t, int64_t)> settled;
+  // Called before the first step.
+  std::function<void(const SettledOptions&)> settled;
 };
 
 struct TrainSummary {
@@ -59,8 +68,10 @@ struct TrainSummary {
   double waited_seconds = 0;     // for data
   int signal = 0;                // that stopped it, or 0
   bool stopped_early = false;    // by `patience`
+  bool out_of_time = false;      // before the last step, since `minutes` were over
   std::optional<double> best;    // validation: loss, or accuracy where there are classes
   int64_t best_step = 0;
+  double best_part = 1;            // of the validation split
   std::optional<Evaluation> test;  // of the best model, when the run is finished
 };
 
