@@ -4,10 +4,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
@@ -283,19 +285,47 @@ void SettleLength(TrainArguments& arguments) {
 }
 
 // What a run that goes on does otherwise than it began.
-void SayWhatChanged(const TrainArguments& arguments, const CLI::App& app) {
+struct Change {
+  std::string option, before, now;
+};
+
+std::vector<Change> ChangesOf(const TrainArguments& arguments, const CLI::App& app) {
   const Recipe recipe = Recipe::Read(RecipePath(arguments.resume));
+  std::vector<Change> changes;
   for (const std::string& name : arguments.typed) {
     const CLI::Option* option = app.get_option_no_throw(name);
     if (option == nullptr || !option->get_configurable() || option->count() == 0) continue;
     const std::string* before = recipe.Find(name.substr(2));
     if (before == nullptr) continue;
     const std::string now = option->results().back();
-    if (now != *before) {
-      fmt::print(stderr, "changed: {} is {}, and was {}\n", name, now,
-                 before->empty() ? "not given" : *before);
+    if (now != *before) changes.push_back({name, *before, now});
+  }
+  return changes;
+}
+
+// What a run began with is part of all that it has done since.
+void RequireSameBeginning(const std::vector<Change>& changes) {
+  for (const Change& change : changes) {
+    for (const char* fixed : {"--seed", "--from"}) {
+      if (change.option != fixed) continue;
+      throw Error(
+          fmt::format("{} is {}, but the run began with {}: what it has learned follows "
+                      "from that; leave {} out, or begin another run",
+                      fixed, change.now, change.before.empty() ? "none" : change.before, fixed));
     }
   }
+}
+
+// Those that decide what a run becomes, not how it is computed and told.
+std::vector<std::string> NamesOf(const std::vector<Change>& changes) {
+  constexpr std::array<std::string_view, 3> kOther = {"--threads", "--test-tokens", "--cache"};
+  std::vector<std::string> names;
+  for (const Change& change : changes) {
+    if (std::count(kOther.begin(), kOther.end(), change.option) == 0) {
+      names.push_back(change.option);
+    }
+  }
+  return names;
 }
 
 // For the help.
@@ -412,7 +442,9 @@ int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& mo
     }
   }
   SettleLength(arguments);
-  if (resume) SayWhatChanged(arguments, app);
+  std::vector<Change> changes;
+  if (resume) changes = ChangesOf(arguments, app);
+  RequireSameBeginning(changes);
   if (!resume && !arguments.out.empty()) RequireNoRun(arguments.out);
   const bool begins_from = !arguments.model.from.empty() && !resume;
   // Where the recipe itself begins with a model, what else it says is meant for that.
@@ -444,7 +476,12 @@ int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& mo
   job.data = &data;
   job.options = train;
   job.resume = resume;
+  job.changed = NamesOf(changes);
   job.settled = [&](const SettledOptions& settled) {
+    for (const Change& change : changes) {
+      fmt::print(stderr, "changed: {} is {}, and was {}\n", change.option, change.now,
+                 change.before.empty() ? "not given" : change.before);
+    }
     arguments.train.steps = settled.steps;
     arguments.train.eval_every = settled.eval_every;
     if (arguments.train.eval_tokens != settled.eval_tokens) {

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -59,7 +60,7 @@ class Run {
     if (!job.resume) RequireNoRun(job.directory);
     const std::vector<Checkpoint> checkpoints = Checkpoints(job.directory);
     if (!checkpoints.empty()) {
-      state_ = LoadTrainingState(checkpoints.back().path, model_, optimiser_, state_.data);
+      LoadLast(checkpoints);
       resumed_ = true;
     }
   }
@@ -70,6 +71,7 @@ class Run {
       summary_.best_part = std::min(
           1.0, static_cast<double>(eval_tokens_) / static_cast<double>(job_.data->valid->tokens()));
     }
+    if (resumed_) RefuseWithoutEffect();
     PrepareModelDirectory();
     if (job_.settled) job_.settled({state_.steps, eval_every_, eval_tokens_});
     metrics_ =
@@ -104,7 +106,34 @@ class Run {
   }
 
  private:
+  void LoadLast(const std::vector<Checkpoint>& checkpoints) {
+    try {
+      state_ = LoadTrainingState(checkpoints.back().path, model_, optimiser_, state_.data);
+    } catch (const DamagedCheckpoint& error) {
+      throw Error(fmt::format(
+          "{}; {}", error.what(),
+          checkpoints.size() > 1
+              ? fmt::format("remove it, and the run goes on from step {}",
+                            report::FormatInteger(checkpoints[checkpoints.size() - 2].step))
+              : "there is none before it: begin again, with another --out"));
+    }
+  }
+
   bool Exhausted() const { return options_.patience > 0 && state_.stale >= options_.patience; }
+
+  // A run that has nothing left to do stays what it is.
+  void RefuseWithoutEffect() const {
+    const std::string done = report::FormatInteger(state_.step);
+    if (state_.step > state_.steps) {
+      throw Error(fmt::format("--steps is {}, but \"{}\" has done {} steps: give more than that",
+                              report::FormatInteger(state_.steps), job_.directory, done));
+    }
+    if (job_.changed.empty() || (state_.step < state_.steps && !Exhausted())) return;
+    throw Error(fmt::format("\"{}\" is finished, at step {}: {} would change nothing; {}",
+                            job_.directory, done, fmt::join(job_.changed, ", "),
+                            Exhausted() ? "with a larger --patience, or 0, it goes on"
+                                        : fmt::format("with --steps above {} it goes on", done)));
+  }
 
   // How many steps there are, and how often there is something else to do.
   void Settle() {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/prepare.h"
 #include "model/model.h"
@@ -57,6 +58,8 @@ struct TrainJob {
   // What `minutes` are counted from.
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   bool resume = false;  // from the last checkpoint in the directory, if there is one
+  // Of a run that is resumed: options that it is to go on with otherwise than before, by name.
+  std::vector<std::string> changed;
   // Called before the first step.
   std::function<void(const SettledOptions&)> settled;
 };
@@ -83,7 +86,8 @@ data::BatchOptions BatchOptionsFor(const data::Task& task, const Tokenizer& toke
 void RequireNoRun(const std::string& directory);
 
 // Trains until the end, a signal, or an error; leaves the best model in the run's directory. The
-// model is as it was after the last step, or the best one if the run is finished.
+// model is as it was after the last step, or the best one if the run is finished. Throws Error, and
+// writes nothing, for a finished run that is to go on with changed options.
 TrainSummary Train(const TrainJob& job, Model& model);
 
 }  // namespace cosformer

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <map>
@@ -73,6 +74,15 @@ std::string ChecksumOf(const Contents& contents) {
   return fmt::format("{:08x}", sum);
 }
 
+SafetensorsFile OpenCheckpoint(const std::string& path) {
+  try {
+    return SafetensorsFile::Open(path);
+  } catch (const Error& error) {
+    if (access(path.c_str(), R_OK) != 0) throw;
+    throw DamagedCheckpoint(error.what());
+  }
+}
+
 // The first keys in which two configs differ, for a person.
 std::string Difference(const json& saved, const json& own) {
   std::string text;
@@ -137,7 +147,7 @@ TrainingState LoadTrainingState(const std::string& path, const Model& model, Ada
   TrainingState state;
   int64_t optimiser_steps = 0;
   {
-    const SafetensorsFile file = SafetensorsFile::Open(path);
+    const SafetensorsFile file = OpenCheckpoint(path);
     const auto text = file.metadata().find(kStateKey);
     const auto config = file.metadata().find(kConfigKey);
     const auto checksum = file.metadata().find(kChecksumKey);
@@ -156,10 +166,8 @@ TrainingState LoadTrainingState(const std::string& path, const Model& model, Ada
       contents[tensor.name] = TextOf(tensor.data.data(), tensor.data.size());
     }
     if (ChecksumOf(contents) != checksum->second) {
-      throw Error(
-          fmt::format("\"{}\" is damaged: its checksum is not that of its contents; remove it, and "
-                      "the run goes on from the checkpoint before",
-                      path));
+      throw DamagedCheckpoint(
+          fmt::format("\"{}\" is damaged: its checksum is not that of its contents", path));
     }
     state.step = reader.Integer("step", 0, 0, INT64_MAX);
     state.steps = reader.Integer("steps", 0, 0, INT64_MAX);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "cosformer/error.h"
 #include "data/loader.h"
 #include "model/model.h"
 #include "train/adamw.h"
@@ -31,8 +32,15 @@ void SetTorchRandomState(const torch::Tensor& state);
 void SaveTrainingState(const std::string& path, const Model& model, const AdamW& optimiser,
                        const TrainingState& state);
 
+// What a disk or a power cut has made of a file.
+class DamagedCheckpoint : public Error {
+ public:
+  using Error::Error;
+};
+
 // Puts model, optimiser and torch's random numbers into the state of the file. Throws Error, and
-// changes nothing, when the file is of another model, or was made from other data than `data`.
+// changes nothing, when the file is of another model, or was made from other data than `data`;
+// DamagedCheckpoint when it is not as it was written.
 TrainingState LoadTrainingState(const std::string& path, const Model& model, AdamW& optimiser,
                                 const std::string& data);
 

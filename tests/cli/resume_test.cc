@@ -174,7 +174,14 @@ TEST_F(ResumeTest, WhatDoesNotFitTheRunIsASentence) {
                  "is a checkpoint of another model: layers is 1 there and 2 here");
   ExpectSentence(Run("train --resume nothing"), "\"nothing\" is no run");
   ExpectSentence(Run("train --resume run --out elsewhere"), "leave --out out");
-  EXPECT_TRUE(Contains(Run("train --resume run --lr 0.5").err, "changed: --lr is 0.5, and was "));
+  const std::string recipe = ReadFile(folder_ / "run/recipe.toml");
+  ExpectSentence(Run("train --resume run --lr 0.5"),
+                 "\"run\" is finished, at step 4: --lr would change nothing; with --steps above 4 "
+                 "it goes on");
+  ExpectSentence(Run("train --resume run --steps 2"), "--steps is 2, but \"run\" has done 4 steps");
+  ExpectSentence(Run("train --resume run --steps 8 --seed 2"),
+                 "--seed is 2, but the run began with 1");
+  EXPECT_EQ(ReadFile(folder_ / "run/recipe.toml"), recipe);
   fs::create_directories(folder_ / "young");
   fs::copy(folder_ / "run/recipe.toml", folder_ / "young/recipe.toml");
   ExpectSentence(Run("train --resume young"), "\"young\" has no checkpoint to go on from");
@@ -185,6 +192,42 @@ TEST_F(ResumeTest, WhatDoesNotFitTheRunIsASentence) {
   Put("text/train.txt", Lines(301));
   ExpectSentence(Run("train --resume run"), "was trained on other data than these");
   EXPECT_EQ(ReadFile(folder_ / "run/metrics.jsonl"), metrics);
+}
+
+TEST_F(ResumeTest, WhatChangesIsSaidAndDone) {
+  PutText();
+  ExpectDone(
+      Train("--task lm --data text --tokenizer bytes --steps 4 --schedule constant --warmup "
+            "0 --lr 0.01 --out run"));
+  const Outcome longer = Run("train --resume run --steps 6 --lr 0.5");
+  ExpectDone(longer);
+  EXPECT_TRUE(Contains(longer.err, "changed: --lr is 0.5, and was 0.01\n"));
+  EXPECT_EQ(Metrics("run", "train")[5]["learning_rate"], 0.5);
+  EXPECT_TRUE(Contains(ReadFile(folder_ / "run/recipe.toml"), "lr = 0.5\n"));
+  // What does not decide what the run becomes may change at its end too.
+  ExpectDone(Run("train --resume run --test-tokens 64"));
+  // One that has run out of patience is finished before its last step.
+  ExpectDone(
+      Train("--task lm --data text --tokenizer bytes --steps 100 --eval-every 2 --patience "
+            "2 --lr 1e-30 --weight-decay 0 --out patient"));
+  ExpectSentence(Run("train --resume patient --lr 1"),
+                 "--lr would change nothing; with a larger --patience, or 0, it goes on");
+}
+
+TEST_F(ResumeTest, ADamagedCheckpointNamesTheOneBefore) {
+  PutText();
+  ExpectDone(
+      Train("--task lm --data text --tokenizer bytes --steps 4 --save-every 2 --eval-every 4 "
+            "--out run"));
+  const fs::path last = folder_ / "run/checkpoints" / CheckpointsOf("run").back();
+  fs::resize_file(last, fs::file_size(last) / 2);
+  const Outcome cut = Run("train --resume run");
+  ExpectSentence(cut, "is it cut off?");
+  EXPECT_TRUE(Contains(cut.err, "remove it, and the run goes on from step 2"));
+  fs::remove(last);
+  const fs::path first = folder_ / "run/checkpoints" / CheckpointsOf("run").back();
+  fs::resize_file(first, 100);
+  ExpectSentence(Run("train --resume run"), "there is none before it: begin again");
 }
 
 TEST_F(ResumeTest, TwoProcessesDoNotTrainInOneDirectory) {
