@@ -1,9 +1,11 @@
 #include "cli/model_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <string_view>
 
 #include "cosformer/error.h"
@@ -12,6 +14,7 @@
 #include "formats/model_directory.h"
 #include "train/objective.h"
 #include "zoo/abilities.h"
+#include "zoo/system.h"
 
 namespace cosformer::cli {
 namespace {
@@ -118,6 +121,35 @@ ModelOptions::ModelOptions(CLI::App& app, ModelArguments& arguments)
       "Images: tokens (an embedding a grey value), pixels or patches (linear)");
   patch_ = app.add_option("--patch", arguments.patch, "Images as patches: the side of one")
                ->group("Model");
+}
+
+void ModelOptions::Check() const {
+  const auto at_least = [](int64_t least, const char* option, int64_t value) {
+    if (value < least) {
+      throw Error(fmt::format("{} is {}; it must be at least {}", option, value, least));
+    }
+  };
+  at_least(1, "--layers", arguments_.layers);
+  at_least(1, "--width", arguments_.width);
+  at_least(1, "--heads", arguments_.heads);
+  at_least(1, "--patch", arguments_.patch);
+  at_least(0, "--kv-heads", arguments_.kv_heads);
+  at_least(0, "--head-dim", arguments_.head_dim);
+  at_least(0, "--hidden", arguments_.hidden);
+  at_least(0, "--decoder-layers", arguments_.decoder_layers);
+  at_least(0, "--negatives", arguments_.negatives);
+  const auto one_of = [](const char* option, const std::string& value,
+                         std::initializer_list<std::string_view> names) {
+    if (std::find(names.begin(), names.end(), value) != names.end()) return;
+    throw Error(fmt::format("{} is \"{}\"; it takes {}", option, value, fmt::join(names, ", ")));
+  };
+  one_of("--pool", arguments_.pool, {Name(Pool::kMean), Name(Pool::kFirst), Name(Pool::kLast)});
+  one_of("--loss", arguments_.loss, {Name(LossKind::kCrossEntropy), Name(LossKind::kOneVsEach)});
+  OfAllSystems(ParseNames(arguments_.cross_attention, "--cross-attention"),
+               [](const std::string& system) {
+                 zoo::FindEntry(system);  // throws
+                 return true;
+               });
 }
 
 std::vector<std::string> ModelOptions::InheritShape(const std::vector<std::string>& typed) const {

@@ -29,6 +29,9 @@ class ModelOptions {
  public:
   ModelOptions(CLI::App& app, ModelArguments& arguments);
 
+  // Throws Error for values that no model has, also those that this task's model has no use for.
+  void Check() const;
+
   // What the task asks for, the options that were given, the pre-trained model or the file that
   // they begin with, and defaults for the rest. `length` is that of the sequences.
   ModelConfig Config(const data::Task& task, const data::TaskData& data, int64_t length) const;

@@ -91,6 +91,7 @@ void AddTrainOptions(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--masked", train.masked, "Masked LM: part of the tokens to predict")
       ->group(kLoop);
   app.add_option("--seed", train.seed, "Of the weights, the order of the data, dropout and masks")
+      ->check(WholeNumber<uint64_t>())
       ->group(kLoop);
   app.add_option("--out", arguments.out, "The run's directory; otherwise runs/TASK-ATTENTION")
       ->group(kRun);
@@ -114,37 +115,11 @@ void AddTrainOptions(CLI::App& app, TrainArguments& arguments) {
 }
 
 void Check(const TrainArguments& arguments) {
-  const TrainOptions& train = arguments.train;
-  const auto require = [](bool holds, const char* option, auto value, const char* what) {
-    if (!holds) throw Error(fmt::format("{} is {}; it must be {}", option, value, what));
-  };
   if (!arguments.model.from.empty() && !arguments.model.config.empty()) {
     throw Error("--from and --config are both given; a model begins with one of them");
   }
-  require(train.steps >= 0, "--steps", train.steps, "at least 1");
-  require(train.minutes >= 0 && train.minutes < 1e9, "--minutes", train.minutes, "more than 0");
-  require(train.epochs > 0 && train.epochs < 1e9, "--epochs", train.epochs, "more than 0");
-  require(train.length >= 0, "--length", train.length, "at least 2 tokens");
-  require(train.batch_tokens >= 1, "--batch-tokens", train.batch_tokens, "at least 1");
-  require(train.accumulate >= 1, "--accumulate", train.accumulate, "at least 1");
-  require(train.adamw.lr > 0, "--lr", train.adamw.lr, "more than 0");
-  require(train.clip >= 0, "--clip", train.clip, "0 or more");
-  require(train.smoothing >= 0 && train.smoothing < 1, "--smoothing", train.smoothing,
-          "from 0 to below 1");
-  require(train.eval_every >= 0, "--eval-every", train.eval_every, "0 or more");
-  require(train.eval_tokens >= 0, "--eval-tokens", train.eval_tokens, "0 or more");
-  require(train.test_tokens >= 0, "--test-tokens", train.test_tokens, "0 or more");
-  require(train.save_every >= 0, "--save-every", train.save_every, "0 or more");
-  require(train.keep >= 1, "--keep", train.keep, "at least 1");
-  require(train.patience >= 0, "--patience", train.patience, "0 or more");
-  require(arguments.threads >= 0, "--threads", arguments.threads, "0 or more");
-  const auto beta = [&](const char* option, double value) {
-    require(value >= 0 && value < 1, option, value, "from 0 to below 1");
-  };
-  beta("--beta1", train.adamw.beta1);
-  beta("--beta2", train.adamw.beta2);
-  require(train.adamw.epsilon > 0, "--epsilon", train.adamw.epsilon, "more than 0");
-  require(train.adamw.weight_decay >= 0, "--weight-decay", train.adamw.weight_decay, "0 or more");
+  CheckOptions(arguments.train);
+  CheckThreads(arguments.threads);
 }
 
 // The name of the attention, as part of a directory's name.
@@ -419,6 +394,7 @@ void PrintSummary(const TrainArguments& arguments, const TrainSummary& summary, 
 // Returns the signal that stopped it, or 0.
 int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& model_options) {
   Check(arguments);
+  model_options.Check();
   CheckJsonOutput(arguments.json);
   TrainOptions& train = arguments.train;
   train.schedule = ScheduleKindOf(arguments.schedule);
@@ -449,7 +425,6 @@ int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& mo
   const bool begins_from = !arguments.model.from.empty() && !resume;
   // Where the recipe itself begins with a model, what else it says is meant for that.
   if (begins_from && IsTyped(arguments, "--from")) TakeShapeOf(arguments, app, model_options);
-  CheckThreads(arguments.threads);
   SetThreads(arguments.threads);
   const data::Task& task = data::FindTask(arguments.data.task);
   // A pre-trained model brings its tokenizer, unless the task has one whatever the text.

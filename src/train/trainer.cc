@@ -425,6 +425,52 @@ class Run {
 
 }  // namespace
 
+void CheckOptions(const TrainOptions& options) {
+  const auto require = [](bool holds, const char* option, auto value, const char* what) {
+    if (!holds) throw Error(fmt::format("{} is {}; it must be {}", option, value, what));
+  };
+  const auto at_least = [&](int64_t least, const char* option, int64_t value) {
+    require(value >= least, option, value, least == 0 ? "at least 0" : "at least 1");
+  };
+  const auto below_one = [&](const char* option, double value) {
+    require(value >= 0 && value < 1, option, value, "from 0 to below 1");
+  };
+  const auto finite = [&](bool holds, const char* option, double value, const char* what) {
+    require(holds && std::isfinite(value), option, value, what);
+  };
+  require(options.steps >= 0, "--steps", options.steps, "at least 1");
+  constexpr double kMost = 1e9;
+  require(options.minutes >= 0 && options.minutes < kMost, "--minutes", options.minutes,
+          "more than 0 and below 1e9");
+  require(options.epochs > 0 && options.epochs < kMost, "--epochs", options.epochs,
+          "more than 0 and below 1e9");
+  require(options.length == 0 || options.length >= 2, "--length", options.length,
+          "at least 2 tokens, or 0 for the task's");
+  at_least(1, "--batch-tokens", options.batch_tokens);
+  require(options.accumulate >= 1 && options.accumulate <= 1'000'000, "--accumulate",
+          options.accumulate, "from 1 to 1,000,000");
+  require(options.masked > 0 && options.masked < 1, "--masked", options.masked, "between 0 and 1");
+  finite(options.adamw.lr > 0, "--lr", options.adamw.lr, "more than 0");
+  require(options.warmup >= -1, "--warmup", options.warmup,
+          "a number of steps, or -1 for a twentieth of all");
+  require(options.final_share >= 0 && options.final_share <= 1, "--final-lr", options.final_share,
+          "from 0 to 1");
+  finite(options.power > 0, "--power", options.power, "more than 0");
+  below_one("--beta1", options.adamw.beta1);
+  below_one("--beta2", options.adamw.beta2);
+  finite(options.adamw.epsilon > 0, "--epsilon", options.adamw.epsilon, "more than 0");
+  finite(options.adamw.weight_decay >= 0, "--weight-decay", options.adamw.weight_decay,
+         "0 or more");
+  finite(options.clip >= 0, "--clip", options.clip, "0 or more");
+  below_one("--smoothing", options.smoothing);
+  at_least(0, "--eval-every", options.eval_every);
+  at_least(0, "--eval-tokens", options.eval_tokens);
+  at_least(0, "--test-tokens", options.test_tokens);
+  at_least(0, "--save-every", options.save_every);
+  at_least(1, "--keep", options.keep);
+  at_least(0, "--patience", options.patience);
+}
+
 data::BatchOptions BatchOptionsFor(const data::Task& task, const Tokenizer& tokenizer,
                                    const ModelConfig& config, const TrainOptions& options) {
   data::BatchOptions batch;

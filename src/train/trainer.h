@@ -45,6 +45,9 @@ struct TrainOptions {
   int64_t patience = 0;     // evaluations without a better one before it stops; 0: never
 };
 
+// Throws Error, naming the option, for values that no run can have.
+void CheckOptions(const TrainOptions& options);
+
 // What a run settles on before its first step, where its options leave it open.
 struct SettledOptions {
   int64_t steps = 0, eval_every = 0, eval_tokens = 0;

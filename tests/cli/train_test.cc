@@ -277,6 +277,11 @@ TEST_F(TrainCommandTest, ImpossibleOptionsAreSentencesBeforeAnyWork) {
       {"--steps -1", "--steps is -1; it must be at least 1"},
       {"--epochs 0", "--epochs is 0; it must be more than 0"},
       {"--minutes inf", "--minutes is inf"},
+      {"--minutes 1e300", "--minutes is 1e+300; it must be more than 0 and below 1e9"},
+      {"--layers 0 --heads 0 --width 0", "--layers is 0; it must be at least 1"},
+      {"--pool x", "--pool is \"x\"; it takes mean, first, last"},
+      {"--task classify --loss x", "--loss is \"x\"; it takes cross-entropy, one-vs-each"},
+      {"--cross-attention cosfromer", "did you mean \"cosformer\""},
       {"--threads 100000", "--threads is 100000; it takes 1 to 1024"},
       {"--beta2 1", "--beta2 is 1"},
       {"--schedule linear", "linear"},
@@ -294,6 +299,7 @@ TEST_F(TrainCommandTest, ImpossibleOptionsAreSentencesBeforeAnyWork) {
     EXPECT_TRUE(Contains(outcome.err, mentions));
     EXPECT_FALSE(fs::exists(folder_ / "run"));
   }
+  ExpectRefusal("train --data text --seed -1", "--seed: \"-1\" is no whole number from 0 up");
   ExpectRefusal("train", "there are no data: give --data PATH");
   ExpectRefusal("train --data nothing.txt", "nothing.txt");
 }
