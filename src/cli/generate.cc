@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/generate_options.h"
 #include "cli/generate_output.h"
+#include "cli/model_facts.h"
 #include "cli/output.h"
 #include "cli/text_input.h"
 #include "formats/json.h"
@@ -287,6 +288,7 @@ int RunGenerate(GenerateArguments& arguments, const CLI::App& command) {
 
   GenerateStats stats;
   auto start = Clock::now();
+  RequireKnownTask(arguments.model);
   const runtime::Model model =
       runtime::Model::Load(arguments.model, LoadOptionsFor(arguments.endless, arguments.threads));
   stats.load_seconds = SecondsSince(start);

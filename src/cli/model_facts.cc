@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "cosformer/error.h"
+#include "data/task.h"
 #include "formats/model_directory.h"
 #include "formats/task_card.h"
 #include "formats/tokenizer.h"
@@ -154,7 +155,14 @@ std::vector<fs::path> ModelFiles(const fs::path& directory) {
   return files;
 }
 
+void RequireKnownTask(const std::string& given) {
+  const fs::path directory = ModelDirectory(given);
+  if (!fs::exists(directory / kTaskFile)) return;
+  data::FindTask(ReadTaskCard(directory.string()).task, (directory / kTaskFile).string());
+}
+
 ModelFacts ReadModelFacts(const std::string& given) {
+  RequireKnownTask(given);
   const fs::path directory = ModelDirectory(given);
   const std::string path = (directory / kWeightsFile).string();
   ModelFacts facts{.directory = directory,

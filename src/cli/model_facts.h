@@ -63,6 +63,9 @@ struct ModelFacts {
   std::optional<SessionFacts> session;
 };
 
+// Throws Error for a model whose task.json names a task that there is not.
+void RequireKnownTask(const std::string& given);
+
 // Throws Error for a directory without a model, and for files that are broken.
 ModelFacts ReadModelFacts(const std::string& given);
 

@@ -14,6 +14,7 @@
 
 #include "cli/commands.h"
 #include "cli/endless.h"
+#include "cli/model_facts.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/text_input.h"
@@ -333,6 +334,7 @@ void RunScore(const ScoreArguments& arguments) {
   if (!arguments.has_text && arguments.file.empty() && isatty(STDIN_FILENO) != 0) {
     throw Error("there is no text; give one, --file FILE, or text on standard input");
   }
+  RequireKnownTask(arguments.model);
   const Model model =
       Model::Load(arguments.model, LoadOptionsFor(arguments.endless, arguments.threads));
   CheckUse(model, arguments);

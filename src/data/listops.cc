@@ -180,7 +180,8 @@ std::string ListOpsText(const ListOpsTree& tree) {
 void GenerateListOps(const std::string& directory, const ListOpsOptions& options,
                      const GenerationProgress& progress) {
   CheckListOpsOptions(options);
-  MakeListOps(options, 0);  // throws, before there is a file, where hardly any tree has such a length
+  MakeListOps(options,
+              0);  // throws, before there is a file, where hardly any tree has such a length
   const GeneratedSet set{.directory = directory,
                          .parts = {{"basic_train.tsv", options.train},
                                    {"basic_val.tsv", options.valid},

@@ -33,6 +33,58 @@ void Add(const LossResult& result, Evaluation& evaluation) {
   evaluation.correct = std::max<int64_t>(0, evaluation.correct) + result.correct;
 }
 
+// What a window predicts, or what of it lies in one stretch of the text.
+struct WindowRun {
+  TargetRun targets;
+  int64_t place = 0;  // in the text: of the token before the first
+};
+
+// Of all windows of a batch; whole where `stretch` is 0.
+std::vector<WindowRun> RunsOf(const data::Batches& batches, const data::Batches::Plan& plan,
+                              int64_t index, const data::Batch& batch, int64_t stretch) {
+  std::vector<WindowRun> runs;
+  const int64_t length = batch.input.length;
+  for (int64_t row = 0; row < batch.input.rows; ++row) {
+    const int64_t window =
+        plan.items[static_cast<size_t>(plan.begins[static_cast<size_t>(index)] + row)];
+    const int64_t place = batches.WindowBegin(plan, window);
+    int64_t at = 0;
+    while (at < length && batch.targets[static_cast<size_t>(row * length + at)] < 0) ++at;
+    while (at < length) {
+      const int64_t left = stretch > 0 ? stretch - (place + at) % stretch : length;
+      const int64_t count = std::min(length - at, left);
+      runs.push_back({{row * length + at, count}, place + at});
+      at += count;
+    }
+  }
+  return runs;
+}
+
+void AddPredicted(const std::vector<WindowRun>& runs, std::vector<TokenRange>& predicted) {
+  for (const WindowRun& run : runs) {
+    const int64_t begin = run.place + 1, end = begin + run.targets.count;
+    if (!predicted.empty() && predicted.back().end == begin) {
+      predicted.back().end = end;
+    } else {
+      predicted.push_back({begin, end});
+    }
+  }
+}
+
+void AddStretches(ModelImpl& model, const data::Batch& batch, const std::vector<WindowRun>& runs,
+                  int64_t stretch, Evaluation& evaluation) {
+  std::vector<TargetRun> targets;
+  for (const WindowRun& run : runs) targets.push_back(run.targets);
+  const std::vector<LossResult> losses = EvaluationLosses(model, batch, targets);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const auto block = static_cast<size_t>(runs[i].place / stretch);
+    const auto count = static_cast<double>(losses[i].counted);
+    evaluation.losses[block] += losses[i].loss.item<double>() * count;
+    evaluation.counts[block] += count;
+    evaluation.correct = std::max<int64_t>(0, evaluation.correct) + losses[i].correct;
+  }
+}
+
 }  // namespace
 
 double Evaluation::LossSum() const { return std::accumulate(losses.begin(), losses.end(), 0.0); }
@@ -47,6 +99,11 @@ double Evaluation::Loss() const {
 
 Evaluation Evaluate(ModelImpl& model, const data::Dataset& set, data::BatchOptions options,
                     int64_t tokens, const EvaluationProgress& progress) {
+  return EvaluateStretches(model, set, options, tokens, 0, progress);
+}
+
+Evaluation EvaluateStretches(ModelImpl& model, const data::Dataset& set, data::BatchOptions options,
+                             int64_t tokens, int64_t stretch, const EvaluationProgress& progress) {
   torch::NoGradGuard no_grad;
   const EvaluationMode mode(model);
   const auto begin = std::chrono::steady_clock::now();
@@ -59,9 +116,22 @@ Evaluation Evaluate(ModelImpl& model, const data::Dataset& set, data::BatchOptio
   }
   Evaluation evaluation;
   evaluation.part = static_cast<double>(take) / static_cast<double>(plan.batches());
+  if (stretch > 0) {
+    const auto blocks = static_cast<size_t>((set.tokens() - 2) / stretch + 1);
+    evaluation.losses.resize(blocks);
+    evaluation.counts.resize(blocks);
+  }
   for (int64_t i = 0; i < take; ++i) {
-    const data::Batch batch = batches.Make(plan, i * plan.batches() / take);
-    Add(EvaluationLoss(model, batch, options.objective), evaluation);
+    const int64_t index = i * plan.batches() / take;
+    const data::Batch batch = batches.Make(plan, index);
+    if (options.objective == data::Objective::kCausal) {
+      AddPredicted(RunsOf(batches, plan, index, batch, 0), evaluation.predicted);
+    }
+    if (stretch > 0) {
+      AddStretches(model, batch, RunsOf(batches, plan, index, batch, stretch), stretch, evaluation);
+    } else {
+      Add(EvaluationLoss(model, batch, options.objective), evaluation);
+    }
     if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(take));
   }
   evaluation.seconds = report::SecondsSince(begin);
@@ -82,6 +152,7 @@ Evaluation EvaluateCarried(ModelImpl& model, const data::Dataset& set, int64_t c
     const torch::Tensor all = torch::from_blob(numbers.data(), {1, count + 1}, torch::kInt64);
     const torch::Tensor hidden = model.Step(all.narrow(1, 0, count).contiguous(), stream);
     Add(model.FullCrossEntropy(hidden, all.narrow(1, 1, count).reshape({-1})), evaluation);
+    evaluation.predicted = {{1, place + count + 1}};
     if (progress) {
       progress(static_cast<double>(place + count) / static_cast<double>(set.tokens() - 1));
     }

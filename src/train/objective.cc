@@ -78,6 +78,20 @@ LossResult EvaluationLoss(ModelImpl& model, const data::Batch& batch, Objective 
   });
 }
 
+std::vector<LossResult> EvaluationLosses(ModelImpl& model, const data::Batch& batch,
+                                         std::span<const TargetRun> runs) {
+  torch::NoGradGuard no_grad;
+  const Tensor hidden = model.Encode(InputOf(model.config(), batch.input), LayoutOf(batch.input))
+                            .reshape({-1, model.config().width});
+  const Tensor targets = TokensOf(batch.targets, {hidden.size(0)});
+  std::vector<LossResult> losses;
+  for (const TargetRun& run : runs) {
+    losses.push_back(model.FullCrossEntropy(hidden.narrow(0, run.begin, run.count),
+                                            targets.narrow(0, run.begin, run.count)));
+  }
+  return losses;
+}
+
 bool CanPack(const ModelConfig& config) {
   const std::vector<SystemDescription> systems = AttentionSystems();
   const auto packs = [&](const SystemConfig& layer) {

@@ -1,6 +1,10 @@
 // A batch, put to a model: tensors of it, and the loss of what it is to predict.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "data/batches.h"
 #include "model/model.h"
 
@@ -16,6 +20,13 @@ LossResult TrainingLoss(ModelImpl& model, const data::Batch& batch, data::Object
 // The same in cross-entropy whatever the config says, without gradients: what perplexity is made
 // of.
 LossResult EvaluationLoss(ModelImpl& model, const data::Batch& batch, data::Objective objective);
+
+// Causal: the same for runs of the targets, each by itself.
+struct TargetRun {
+  int64_t begin = 0, count = 0;  // in batch.targets
+};
+std::vector<LossResult> EvaluationLosses(ModelImpl& model, const data::Batch& batch,
+                                         std::span<const TargetRun> runs);
 
 // Whether every layer of the model takes texts one after the other in one row.
 bool CanPack(const ModelConfig& config);

@@ -12,8 +12,8 @@ struct Pace {
   double evaluation_seconds = 0;  // of a token
 };
 
-// Measures for some `seconds`, or for a pass and an evaluation where they take longer. The model's buffers and
-// torch's random numbers are put back; its gradients are gone.
+// Measures for some `seconds`, or for a pass and an evaluation where they take longer. The model's
+// buffers and torch's random numbers are put back; its gradients are gone.
 Pace MeasurePace(ModelImpl& model, const data::Batches& batches, data::Objective objective,
                  double seconds);
 

@@ -92,6 +92,77 @@ TEST_F(EvalCommandTest, CountsAreABaselineAndAModelWritesTheSameForASeed) {
   ExpectSentence(Eval("learned --context carried"), "--context carried goes past the positions");
 }
 
+TEST_F(EvalCommandTest, BaselinesAreOfTheTokensThatTheModelPredicted) {
+  // The last tenth of the text is of one word alone, which a count of the rest finds unlikely.
+  std::string odd;
+  for (int word = 0; word < 2400; ++word) odd += "zebra ";
+  Put("text/train.txt", Lines(300) + "zebra\n");
+  Put("text/valid.txt", Lines(30, 2));
+  Put("text/test.txt", Lines(2700, 3) + odd);
+  ExpectDone(Train("--task lm --data text --tokenizer words --steps 2 --test-tokens 64 --out run"));
+  const json part = Figures("run --baselines --tokens 64 --batch-tokens 64 --context cut");
+  EXPECT_EQ(part["predictions"], 64);  // of the beginning
+  EXPECT_LT(part["part"], 0.01);
+  EXPECT_LT(part["unigram"]["perplexity"], 25);
+  const json all = Figures("run --baselines --context cut");
+  EXPECT_EQ(all["part"], 1);
+  EXPECT_GT(all["unigram"]["perplexity"].get<double>(),
+            1.3 * part["unigram"]["perplexity"].get<double>());
+}
+
+TEST_F(EvalCommandTest, TwoModelsAreComparedOnTheSameText) {
+  PutText();
+  const std::string options = "--task lm --data text --tokenizer words --lr 0.02 --out ";
+  ExpectDone(Train(options + "good --steps 60"));
+  ExpectDone(Train(options + "poor --steps 1"));
+  const json both = Figures("good poor");
+  EXPECT_EQ(both["models"][0]["model"], "good");
+  EXPECT_EQ(both["models"][1]["model"], "poor");
+  EXPECT_EQ(both["models"][0]["predictions"], both["models"][1]["predictions"]);
+  EXPECT_NEAR(both["models"][0]["loss"].get<double>(), Figures("good")["loss"].get<double>(), 1e-6);
+  EXPECT_NEAR(both["models"][1]["loss"].get<double>(), Figures("poor")["loss"].get<double>(), 1e-6);
+  const json& difference = both["difference"];
+  const double nats =
+      both["models"][1]["loss"].get<double>() - both["models"][0]["loss"].get<double>();
+  EXPECT_NEAR(difference["nats_per_token"]["value"].get<double>(), nats, 1e-9);
+  EXPECT_GT(difference["nats_per_token"]["low"], 0);
+  EXPECT_LT(difference["nats_per_token"]["low"], nats);
+  EXPECT_GT(difference["nats_per_token"]["high"], nats);
+  EXPECT_NEAR(difference["perplexity_ratio"]["value"].get<double>(), std::exp(nats), 1e-9);
+  EXPECT_NEAR(difference["bits_per_byte"]["value"].get<double>(),
+              both["models"][1]["bits_per_byte"].get<double>() -
+                  both["models"][0]["bits_per_byte"].get<double>(),
+              1e-9);
+  EXPECT_EQ(difference["stretch_tokens"], 16);
+  EXPECT_EQ(difference["stretches"], (30 * 8 - 1 + 15) / 16);
+  const Outcome table = Eval("good poor text/valid.txt");
+  ExpectDone(table);
+  EXPECT_TRUE(Contains(table.out, "poor on the same text: 239 predictions"));
+  EXPECT_TRUE(Contains(table.out, "good predicts it better"));
+  // A model beside itself: no difference, and the pairs leave nothing to chance.
+  const json same = Figures("good good --context carried");
+  EXPECT_EQ(same["difference"]["nats_per_token"],
+            (json{{"value", 0.0}, {"low", 0.0}, {"high", 0.0}}));
+
+  // Windows of another length: blocks are of the text.
+  ExpectDone(Train(options + "long --steps 60 --length 40"));
+  const json lengths = Figures("good long");
+  EXPECT_EQ(lengths["difference"]["stretch_tokens"], 40);
+  EXPECT_EQ(lengths["models"][0]["predictions"], 30 * 8 - 1);
+  EXPECT_NEAR(lengths["models"][1]["loss"].get<double>(), Figures("long")["loss"].get<double>(),
+              1e-6);
+  const json sampled = Figures("good long --tokens 128 --batch-tokens 64");
+  EXPECT_LT(sampled["models"][0]["predictions"], 30 * 8 - 1);
+  EXPECT_EQ(sampled["models"][0]["predictions"], sampled["models"][1]["predictions"]);
+
+  ExpectDone(
+      Train("--task lm --data text --tokenizer bytes --steps 1 --test-tokens 64 --out bytes"));
+  ExpectSentence(Eval("good bytes"),
+                 "\"good\" and \"bytes\" have different tokenizers: evaluate each by itself");
+  ExpectSentence(Eval("good poor --baselines"), "are of one model");
+  ExpectSentence(Eval("good text poor"), "\"text\" is no model to compare with");
+}
+
 TEST_F(EvalCommandTest, AccuracyHasAnIntervalAndTheMajorityBesideIt) {
   PutTable();
   ExpectDone(
@@ -126,7 +197,21 @@ TEST_F(EvalCommandTest, WhatCannotBeEvaluatedIsASentence) {
   ExpectSentence(Eval("run --split test"), "the data have no test split");
   ExpectSentence(Eval("run --split tset"), "--split is \"tset\"; it takes train, valid, test");
   ExpectSentence(Eval("run --context all"), "--context is \"all\"; it takes sliding, cut, carried");
-  ExpectSentence(Eval("run none.txt"), "none.txt");
+  ExpectSentence(Eval("run none.txt"), "\"none.txt\" does not exist; give a model");
+  ExpectSentence(Eval("run --write -5"), "--write is -5; it must be at least 0");
+  ExpectSentence(Eval("run --top-k -1"), "--top-k is -1");
+  ExpectRefusal("eval run --seed -1", "--seed: \"-1\" is no whole number from 0 up");
+  Put("latin.txt", "caf\xe9\n");
+  const Outcome latin = Eval("run latin.txt");
+  ExpectSentence(latin, "byte 0xE9 is not UTF-8");
+  EXPECT_TRUE(Contains(latin.err, "train a model with --tokenizer bytes"));
+  const std::string card = ReadFile(folder_ / "run/model/task.json");
+  Put("run/model/task.json", R"({"format": 1, "task": "lmm"})");
+  for (const char* command :
+       {"eval run", "inspect run", "generate run --prompt a", "score run a"}) {
+    ExpectSentence(Run(command), "task.json\": there is no task \"lmm\" (did you mean \"lm\"?)");
+  }
+  Put("run/model/task.json", card);
   // Words of another text are another vocabulary.
   Put("text.txt", "zebra\n" + Lines(400, 9));
   ExpectSentence(Eval("run"), "they have changed since it was trained");

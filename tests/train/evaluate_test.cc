@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "cosformer/error.h"
 #include "formats/folder.h"
@@ -98,6 +100,41 @@ TEST_F(EvaluateTest, ALimitTakesBatchesSpreadOverTheSet) {
     }
     EXPECT_EQ(some.Predictions(), static_cast<int64_t>(16 * taken));
   }
+}
+
+TEST_F(EvaluateTest, StretchesAreOfTheTextWhateverTheWindows) {
+  const data::Dataset set = Text(321);
+  Model model = TinyModel(json::object());
+  for (const int64_t stride : {0, 8, 5}) {
+    data::BatchOptions options = testing::OptionsFor(Objective::kCausal, 48, false);
+    options.stride = stride;
+    const Evaluation plain = Evaluate(*model, set, options, 0);
+    // What every token adds; what follows token i is in block i.
+    const Evaluation single = EvaluateStretches(*model, set, options, 0, 1);
+    ASSERT_EQ(single.counts, std::vector<double>(320, 1)) << stride;
+    EXPECT_NEAR(single.Loss(), plain.Loss(), testing::LossTolerance()) << stride;
+    EXPECT_EQ(single.correct, plain.correct) << stride;
+    const Evaluation blocks = EvaluateStretches(*model, set, options, 0, 23);
+    ASSERT_EQ(blocks.losses.size(), 14u);
+    for (size_t block = 0; block < 14; ++block) {
+      const size_t begin = 23 * block, end = std::min<size_t>(320, begin + 23);
+      double sum = 0;
+      for (size_t i = begin; i < end; ++i) sum += single.losses[i];
+      EXPECT_EQ(blocks.counts[block], static_cast<double>(end - begin)) << stride;
+      EXPECT_NEAR(blocks.losses[block], sum, 23 * testing::LossTolerance()) << stride;
+    }
+    ASSERT_EQ(plain.predicted.size(), 1u) << stride;
+    EXPECT_EQ(plain.predicted[0].begin, 1);
+    EXPECT_EQ(plain.predicted[0].end, 321);
+  }
+  // Of 7 batches of 48 tokens, the first and the fourth.
+  const Evaluation some =
+      EvaluateStretches(*model, set, testing::OptionsFor(Objective::kCausal, 48, false), 90, 48);
+  EXPECT_EQ(some.counts, (std::vector<double>{48, 0, 0, 48, 0, 0, 0}));
+  EXPECT_EQ(some.part, 2.0 / 7);
+  ASSERT_EQ(some.predicted.size(), 2u);
+  EXPECT_EQ(some.predicted[1].begin, 145);
+  EXPECT_EQ(some.predicted[1].end, 193);
 }
 
 TEST_F(EvaluateTest, NothingIsShuffled) {
