@@ -553,7 +553,7 @@ int RunEval(int argc, char** argv) {
          "more", arguments.more,
          "Another model to compare with, if it is one; then on what: a file, or a directory "
          "as the task reads it")
-      ->expected(0, 2);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--split", arguments.split,
                  "train, valid, test; otherwise the last of them that there is");
   app.add_option("--context", arguments.context, "sliding, cut, carried; see below");

@@ -160,7 +160,8 @@ TEST_F(EvalCommandTest, TwoModelsAreComparedOnTheSameText) {
   ExpectSentence(Eval("good bytes"),
                  "\"good\" and \"bytes\" have different tokenizers: evaluate each by itself");
   ExpectSentence(Eval("good poor --baselines"), "are of one model");
-  ExpectSentence(Eval("good text poor"), "\"text\" is no model to compare with");
+  ExpectSentence(Eval("good poor text table"),
+                 "\"text\" is no model to compare with, and data can be at one place only");
 }
 
 TEST_F(EvalCommandTest, AccuracyHasAnIntervalAndTheMajorityBesideIt) {
