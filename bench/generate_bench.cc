@@ -413,8 +413,7 @@ class Runner {
       }
       const Network& network = typed.network();
       WriteConfig((directory / "config.json").string(), network.config());
-      runtime::WriteParameters(network.config(), network.parameters(),
-                               (directory / "model.safetensors").string());
+      runtime::SaveParameters(network.config(), network.parameters(), directory.string());
       Item& item = items.emplace_back();
       item.typed = &typed;
       item.call = [this, directory](size_t) { FirstToken(directory); };

@@ -122,7 +122,7 @@ Model LoadForContext(const std::string& directory, bool carried) {
     }
   }
   Model model(config);
-  LoadWeights(*model, (fs::path(directory) / kWeightsFile).string());
+  LoadModelWeights(*model, directory);
   return model;
 }
 

@@ -17,6 +17,8 @@
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
 #include "formats/json.h"
+#include "formats/model_directory.h"
+#include "formats/model_weights.h"
 #include "formats/safetensors_types.h"
 #include "report/units.h"
 #include "runtime/session_file.h"
@@ -33,13 +35,14 @@ constexpr const char* kInspectDescription =
     R"(Tells what a model, a saved session or a safetensors file is.
 
 A model (or a run, whose model is meant): its layers, sizes, parameters, and what a session of it
-takes in memory; its weights are not read through. Models that only training runs are described too,
-with the reason why the runtime does not run them.)";
+takes in memory; its weights are not read through, but with --check. Models that only training runs
+are described too, with the reason why the runtime does not run them.)";
 
 constexpr const char* kInspectFooter = R"(
 Examples
   cosformer inspect runs/lm-cosformer
   cosformer inspect runs/*/model --json models.json
+  cosformer inspect runs/lm-cosformer --check
   cosformer inspect chat.session --model runs/lm-cosformer
   cosformer inspect runs/lm-cosformer/model/model.safetensors --tensors)";
 
@@ -47,6 +50,7 @@ struct InspectArguments {
   std::vector<std::string> paths;
   std::string model;
   bool tensors = false;
+  bool check = false;
   int threads = 0;
   std::string json;
 };
@@ -61,8 +65,9 @@ class Lines {
  public:
   explicit Lines(std::string title) : text_(std::move(title) + "\n") {}
 
-  void Add(const char* name, const std::string& value) {
-    text_ += fmt::format("  {:<14}{}\n", name, value);
+  void Add(const char* name, const std::string& value) { text_ += Line(name, value); }
+  static std::string Line(const char* name, const std::string& value) {
+    return fmt::format("  {:<14}{}\n", name, value);
   }
   const std::string& text() const { return text_; }
 
@@ -313,9 +318,24 @@ void AddTensors(const SafetensorsFile& file, Description& to) {
   to.object["tensors"] = std::move(list);
 }
 
+// Holds the weights against the checksums beside them. Throws Error where they are not the same.
+void AddCheck(const ModelFacts& facts, Description& to) {
+  const ModelWeights weights = OpenModelWeights(facts.directory.string());
+  if (weights.checksums) weights.checksums->CheckAll(weights.file, weights.path);
+  const auto count = static_cast<int64_t>(weights.file.tensors().size());
+  to.text += Lines::Line(
+      "checksums", weights.checksums
+                       ? fmt::format("all {} tensors are as they were saved", FormatInteger(count))
+                       : fmt::format("not checked: there is no {}, which models have that were "
+                                     "saved by later versions",
+                                     kChecksumsFile));
+  to.object["checked"] = weights.checksums ? json(count) : json();
+}
+
 Description OfModel(const std::string& path, const InspectArguments& arguments) {
   const ModelFacts facts = ReadModelFacts(path);
   Description description{TextOf(facts), JsonOf(facts)};
+  if (arguments.check) AddCheck(facts, description);
   if (arguments.tensors) AddTensors(facts.weights, description);
   return description;
 }
@@ -427,15 +447,19 @@ void RunInspect(const InspectArguments& arguments) {
   UseThreads(arguments.threads);
   std::string text;
   json all = json::array();
-  bool session = false;
+  bool session = false, model = false;
   for (const std::string& path : arguments.paths) {
     Description description = DescriptionOf(path, arguments);
     session |= description.object["type"] == "session";
+    model |= description.object["type"] == "model";
     text += (text.empty() ? "" : "\n") + description.text;
     all.push_back(std::move(description.object));
   }
   if (!arguments.model.empty() && !session) {
     throw Error("--model says which model a session is held against, and no session was given");
+  }
+  if (arguments.check && !model) {
+    throw Error("--check holds a model's weights against its checksums, and no model was given");
   }
   PrintResults(text, JsonText(all, 2) + "\n", arguments.json);
 }
@@ -456,6 +480,8 @@ void AddInspect(CLI::App& app) {
   inspect->add_option("--model", arguments->model,
                       "Sessions: the model that they are to go on with; checks that they do");
   inspect->add_flag("--tensors", arguments->tensors, "Also list every tensor: type, shape, bytes");
+  inspect->add_flag("--check", arguments->check,
+                    "Models: read the weights through, and hold them against their checksums");
   AddThreadsOption(*inspect, arguments->threads);
   AddJsonOption(*inspect, arguments->json);
   inspect->callback([arguments] { RunInspect(*arguments); });

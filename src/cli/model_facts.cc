@@ -148,8 +148,8 @@ void CheckTogether(const ModelFacts& facts, const TaskCard& card,
 
 std::vector<fs::path> ModelFiles(const fs::path& directory) {
   std::vector<fs::path> files;
-  for (const char* name :
-       {kConfigFile, kWeightsFile, "tokenizer.model", "tokenizer.json", kTaskFile}) {
+  for (const char* name : {kConfigFile, kWeightsFile, kChecksumsFile, "tokenizer.model",
+                           "tokenizer.json", kTaskFile}) {
     if (fs::exists(directory / name)) files.push_back(directory / name);
   }
   return files;

@@ -137,10 +137,10 @@ class NewDirectory {
   bool committed_ = false;
 };
 
-// All files of the model but its weights.
+// All files of the model but its weights and their checksums.
 void CopyRest(const fs::path& from, const fs::path& to) {
   for (const fs::path& file : ModelFiles(from)) {
-    if (file.filename() == kWeightsFile) continue;
+    if (file.filename() == kWeightsFile || file.filename() == kChecksumsFile) continue;
     std::error_code error;
     fs::copy_file(file, to / file.filename(), error);
     if (error) {
@@ -349,7 +349,7 @@ void RunQuantize(const QuantizeArguments& arguments) {
   {
     const Parameters converted = Converted(config, parameters, type);
     errors = ErrorsOf(config, parameters, converted);
-    WriteParameters(config, converted, (directory.path() / kWeightsFile).string());
+    SaveParameters(config, converted, directory.path().string());
   }
   CopyRest(source, directory.path());
   directory.Commit();

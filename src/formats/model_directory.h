@@ -8,6 +8,7 @@ namespace cosformer {
 
 inline constexpr const char* kConfigFile = "config.json";
 inline constexpr const char* kWeightsFile = "model.safetensors";
+inline constexpr const char* kChecksumsFile = "checksums.json";  // of the weights
 inline constexpr const char* kTaskFile = "task.json";
 
 // The directory itself, or that of the model in a run's. Throws Error where there is none, or none

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "formats/mapped_file.h"
+#include "report/files.h"
 
 namespace cosformer {
 
@@ -77,5 +78,9 @@ class SafetensorsFile {
 // for data whose size is not that of its shape, and for text that is not UTF-8.
 void WriteSafetensors(const std::string& path, std::span<const TensorEntry> tensors,
                       const std::map<std::string, std::string>& metadata = {});
+
+// The same beside its place: Commit() moves it there.
+report::FileWriter StageSafetensors(const std::string& path, std::span<const TensorEntry> tensors,
+                                    const std::map<std::string, std::string>& metadata);
 
 }  // namespace cosformer

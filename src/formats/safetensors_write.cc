@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "cosformer/error.h"
 #include "formats/json.h"
@@ -105,10 +107,10 @@ std::string Header(std::span<const TensorEntry* const> order,
   return header + text;
 }
 
-}  // namespace
-
-void WriteSafetensors(const std::string& path, std::span<const TensorEntry> tensors,
-                      const std::map<std::string, std::string>& metadata) {
+// Hands over the parts of the file, in their order.
+template <class Write>
+void LayOut(const std::string& path, std::span<const TensorEntry> tensors,
+            const std::map<std::string, std::string>& metadata, const Write& write) {
   const std::string where = fmt::format("cannot write \"{}\"", path);
   CheckUnique(tensors, where);
   const std::vector<const TensorEntry*> order = InFileOrder(tensors);
@@ -117,7 +119,25 @@ void WriteSafetensors(const std::string& path, std::span<const TensorEntry> tens
   for (const TensorEntry* tensor : order) {
     parts.emplace_back(reinterpret_cast<const char*>(tensor->data.data()), tensor->data.size());
   }
-  report::WriteFile(path, parts);
+  write(parts);
+}
+
+}  // namespace
+
+void WriteSafetensors(const std::string& path, std::span<const TensorEntry> tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  LayOut(path, tensors, metadata,
+         [&](std::span<const std::string_view> parts) { report::WriteFile(path, parts); });
+}
+
+report::FileWriter StageSafetensors(const std::string& path, std::span<const TensorEntry> tensors,
+                                    const std::map<std::string, std::string>& metadata) {
+  std::optional<report::FileWriter> writer;
+  LayOut(path, tensors, metadata, [&](std::span<const std::string_view> parts) {
+    writer.emplace(path);
+    for (const std::string_view part : parts) writer->Write(part);
+  });
+  return std::move(*writer);
 }
 
 }  // namespace cosformer

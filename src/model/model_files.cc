@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <map>
 
-#include "formats/safetensors.h"
+#include "formats/model_weights.h"
 
 namespace cosformer {
 namespace {
@@ -86,13 +86,14 @@ LoadReport Match(torch::nn::Module& module, const SafetensorsFile& file) {
   return report;
 }
 
-void Copy(torch::nn::Module& module, const SafetensorsFile& file,
+void Copy(torch::nn::Module& module, const ModelWeights& weights,
           const std::vector<std::string>& names) {
   torch::NoGradGuard no_grad;
   std::map<std::string, Tensor> own = TensorsOf(module);
   for (const std::string& name : names) {
     Tensor& tensor = own[name];
-    const TensorEntry& entry = *file.Find(name);
+    const TensorEntry& entry = *weights.file.Find(name);
+    if (weights.checksums) weights.checksums->Check(entry, weights.path);
     if (!tensor.is_contiguous()) {
       throw Error(fmt::format("model: tensor \"{}\" is not contiguous", name));
     }
@@ -102,10 +103,9 @@ void Copy(torch::nn::Module& module, const SafetensorsFile& file,
   }
 }
 
-}  // namespace
-
-void SaveWeights(torch::nn::Module& module, const std::string& path,
-                 std::map<std::string, std::string> metadata) {
+// Hands over the tensors of a file with these weights.
+template <class Write>
+void WithTensors(torch::nn::Module& module, const Write& write) {
   std::vector<TensorEntry> entries;
   std::vector<Tensor> kept;  // what the entries point into
   for (const auto& [name, tensor] : TensorsOf(module)) {
@@ -116,19 +116,20 @@ void SaveWeights(torch::nn::Module& module, const std::string& path,
                        dense.sizes().vec(),
                        {static_cast<const std::byte*>(dense.data_ptr()), dense.nbytes()}});
   }
-  // The key that the ecosystem's readers look for.
-  metadata["format"] = "pt";
-  WriteSafetensors(path, entries, metadata);
+  write(entries);
 }
 
-void LoadWeights(torch::nn::Module& module, const std::string& path) {
-  const SafetensorsFile file = SafetensorsFile::Open(path);
-  const LoadReport report = Match(module, file);
+// The key that the ecosystem's readers look for.
+constexpr std::pair<const char*, const char*> kFormat = {"format", "pt"};
+
+void LoadAll(torch::nn::Module& module, const ModelWeights& weights) {
+  const std::string& path = weights.path;
+  const LoadReport report = Match(module, weights.file);
   std::vector<std::string> complaints;
   for (const std::string& name : report.kept) complaints.push_back(name + " is missing");
   for (const std::string& name : report.unused) complaints.push_back(name + " is unknown");
   for (const std::string& sentence : report.differ) complaints.push_back(sentence);
-  if (!complaints.empty() && IsQuantized(file)) {
+  if (!complaints.empty() && IsQuantized(weights.file)) {
     throw Error(
         fmt::format("\"{}\" was made by cosformer quantize: cosformer generate and score take it, "
                     "training and evaluation the model that it was made from",
@@ -138,7 +139,23 @@ void LoadWeights(torch::nn::Module& module, const std::string& path) {
     throw Error(fmt::format("{}: {} of its tensors do not fit the model: {}", path,
                             complaints.size(), fmt::join(complaints, "; ")));
   }
-  Copy(module, file, report.loaded);
+  Copy(module, weights, report.loaded);
+}
+
+}  // namespace
+
+void SaveWeights(torch::nn::Module& module, const std::string& path,
+                 std::map<std::string, std::string> metadata) {
+  metadata.insert(kFormat);
+  WithTensors(module, [&](const auto& tensors) { WriteSafetensors(path, tensors, metadata); });
+}
+
+void LoadWeights(torch::nn::Module& module, const std::string& path) {
+  LoadAll(module, {.file = SafetensorsFile::Open(path), .path = path, .checksums = {}});
+}
+
+void LoadModelWeights(ModelImpl& model, const std::string& directory) {
+  LoadAll(model, OpenModelWeights(directory));
 }
 
 void SaveModel(ModelImpl& model, const std::string& directory) {
@@ -147,25 +164,25 @@ void SaveModel(ModelImpl& model, const std::string& directory) {
   if (error) throw Error(fmt::format("{}: cannot be made: {}", directory, error.message()));
   // What can't be written at all must not cost the model that was there.
   ToJson(model.config()).dump();
-  SaveWeights(model, PathOf(directory, kWeightsFile));
+  WithTensors(model,
+              [&](const auto& tensors) { WriteModelWeights(directory, tensors, {kFormat}); });
   WriteConfig(PathOf(directory, kConfigFile), model.config());
 }
 
 Model LoadModel(const std::string& directory) {
   Model model(ReadConfig(PathOf(directory, kConfigFile)));
-  LoadWeights(*model, PathOf(directory, kWeightsFile));
+  LoadModelWeights(*model, directory);
   return model;
 }
 
 LoadReport LoadMatching(ModelImpl& model, const std::string& directory) {
-  const std::string path = PathOf(directory, kWeightsFile);
-  const SafetensorsFile file = SafetensorsFile::Open(path);
-  LoadReport report = Match(model, file);
+  const ModelWeights weights = OpenModelWeights(directory);
+  LoadReport report = Match(model, weights.file);
   if (report.loaded.empty()) {
     throw Error(fmt::format("{}: none of its {} tensors has a name, shape and type of this model",
-                            path, file.tensors().size()));
+                            weights.path, weights.file.tensors().size()));
   }
-  Copy(model, file, report.loaded);
+  Copy(model, weights, report.loaded);
   return report;
 }
 

@@ -1,4 +1,4 @@
-// A model as a directory: config.json and model.safetensors.
+// A model as a directory: config.json, and model.safetensors with checksums.json beside it.
 #pragma once
 
 #include <map>
@@ -10,12 +10,14 @@
 
 namespace cosformer {
 
-// Both files, each written beside and renamed; the directory is made if it is missing.
+// Each file is written beside its place and renamed; the directory is made if it is missing.
 void SaveModel(ModelImpl& model, const std::string& directory);
 
 // The model as it was saved, to the bit. Throws Error that lists every tensor that is missing,
-// unknown, or of another shape or type.
+// unknown, or of another shape or type, or names one that is not what was saved.
 Model LoadModel(const std::string& directory);
+// The same for a model of another config, which has the same tensors.
+void LoadModelWeights(ModelImpl& model, const std::string& directory);
 
 // What a partial match left over.
 struct LoadReport {
@@ -29,7 +31,7 @@ struct LoadReport {
 // pre-trained model with another head. Throws Error when nothing matches.
 LoadReport LoadMatching(ModelImpl& model, const std::string& directory);
 
-// The weights alone; the metadata are texts that go with them.
+// A file with weights alone, as a checkpoint is; the metadata are texts that go with them.
 void SaveWeights(torch::nn::Module& module, const std::string& path,
                  std::map<std::string, std::string> metadata = {});
 void LoadWeights(torch::nn::Module& module, const std::string& path);

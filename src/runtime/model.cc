@@ -7,6 +7,7 @@
 
 #include "cosformer/runtime.h"
 #include "formats/model_directory.h"
+#include "formats/model_weights.h"
 #include "formats/task_card.h"
 #include "formats/text_pair.h"
 #include "formats/tokenizer.h"
@@ -120,8 +121,9 @@ Model Model::Load(const std::string& given, const LoadOptions& options) {
   }
   // What the runtime does not execute is refused before the weights are read.
   Network::CheckSupported(config);
-  const std::string path = (directory / kWeightsFile).string();
-  Parameters parameters = ReadParameters(config, SafetensorsFile::Open(path), path);
+  const ModelWeights weights = OpenModelWeights(directory.string());
+  Parameters parameters = ReadParameters(config, weights.file, weights.path,
+                                         weights.checksums ? &*weights.checksums : nullptr);
   Model model = ModelBuilder::Build(std::move(config), std::move(parameters), std::move(tokenizer),
                                     labels, options);
   if (has_card) model.pairs_ = card.pairs;

@@ -12,6 +12,7 @@
 #include "cosformer/attention.h"
 #include "formats/config.h"
 #include "formats/feature_systems.h"
+#include "formats/model_weights.h"
 #include "formats/safetensors.h"
 #include "kernels/weights.h"
 
@@ -93,10 +94,10 @@ struct Slot {
 std::vector<Slot> SlotsOf(const ModelConfig& config, Parameters& parameters);
 
 // Reads model.safetensors: float32, bfloat16, or what `cosformer quantize` wrote. Throws Error that
-// names the file and the tensor for what is missing, unknown, of another shape or type, or not
-// finite.
+// names the file and the tensor for what is missing, unknown, of another shape or type, not what
+// was saved by the checksums, if there are any, or not finite.
 Parameters ReadParameters(const ModelConfig& config, const SafetensorsFile& file,
-                          const std::string& where);
+                          const std::string& where, const Checksums* checksums = nullptr);
 
 // What ReadParameters() would give of the file, told by its header and a sample of its numbers: the
 // same Errors, but that numbers are not looked at.
@@ -115,7 +116,10 @@ Parameters RandomParameters(const ModelConfig& config, WeightType type, uint64_t
 // The same numbers with the matrices of the layers and of the vocabulary in another type.
 Parameters Converted(const ModelConfig& config, const Parameters& from, WeightType type);
 
-// Whole or not at all.
+// The weights of a model's directory, with their checksums.
+void SaveParameters(const ModelConfig& config, const Parameters& parameters,
+                    const std::string& directory);
+// The file alone, whole or not at all.
 void WriteParameters(const ModelConfig& config, const Parameters& parameters,
                      const std::string& path);
 

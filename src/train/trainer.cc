@@ -371,7 +371,7 @@ class Run {
       SaveModel(*model_, directory);
       return;
     }
-    LoadWeights(*model_, (std::filesystem::path(directory) / kWeightsFile).string());
+    LoadModelWeights(*model_, directory);
     if (!job_.data->test) return;
     int64_t tokens = options_.test_tokens;
     if (deadline_ && SecondsLeft() < EvaluationSeconds(job_.data->test, tokens)) {

@@ -350,6 +350,29 @@ TEST_F(InspectCommandTest, TensorsAreListedOfModelsAndOfAnyFile) {
   EXPECT_TRUE(Contains(Run("inspect lm --tensors").out, "[260, 24]"));
 }
 
+TEST_F(InspectCommandTest, FlippedBitsAreNoticedWithCheck) {
+  WriteModel("lm");
+  ASSERT_EQ(Run("quantize lm small --weights int8").code, 0);
+  const int64_t tensors = Inspected("small --tensors")["tensors"].size();
+  EXPECT_EQ(Inspected("small --check")["checked"], tensors);
+  EXPECT_FALSE(Inspected("small").contains("checked"));
+  EXPECT_TRUE(Contains(Run("inspect small --check").out, "tensors are as they were saved"));
+  // Models of earlier versions have nothing to be held against.
+  EXPECT_EQ(Inspected("lm --check")["checked"], nullptr);
+  EXPECT_TRUE(Contains(Run("inspect lm --check").out, "not checked: there is no checksums.json"));
+
+  std::string bytes = testing::ReadFile(folder_ / "small/model.safetensors");
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  WriteText("small/model.safetensors", bytes);
+  ExpectRefusal("inspect small --check", "is not what was saved");
+  EXPECT_EQ(Run("inspect small").code, 0);
+  ExpectRefusal("generate small --prompt a", "is not what was saved");
+  WriteText("small/checksums.json", "{\"format\": 1");
+  ExpectRefusal("inspect small --check", "small/checksums.json\" is not valid JSON");
+  ExpectRefusal("generate small --prompt a", "remove it to read the weights unchecked");
+  ExpectRefusal("inspect lm/model.safetensors --check", "no model was given");
+}
+
 TEST_F(InspectCommandTest, WhatIsNothingOfTheKindIsOneSentence) {
   fs::create_directories(folder_ / "empty");
   WriteText("notes.txt", "no tensors in here, only words");

@@ -13,6 +13,7 @@
 #include "corrupt_files.h"
 #include "cosformer/attention.h"
 #include "formats/config.h"
+#include "formats/model_weights.h"
 #include "formats/safetensors.h"
 #include "formats/task_card.h"
 #include "formats/tokenizer.h"
@@ -224,6 +225,33 @@ TEST_F(CorruptFilesTest, ConfigsThatAreNoneAreRefused) {
        "shorten them"},
   };
   ExpectRefused("config.json", ReadConfig, table);
+}
+
+TEST_F(CorruptFilesTest, ChecksumsThatAreNoneAreRefused) {
+  WriteSafetensors(Path("model.safetensors"), {});
+  const Reader read = [this](const std::string&) { OpenModelWeights(folder_.string()); };
+  ExpectRefused("checksums.json", read, BrokenJson());
+  const std::string advice =
+      " (copy it again with the model, or remove it to read the weights unchecked)";
+  const Corrupt table[] = {
+      {"cut", R"({"format": 1, "tensors": {"a": "F32 [2] 0123)", "FILE is not valid JSON"},
+      {"cut, with what to do", R"({"format": 1, "tensors": {"a": "F32 [2] 0123)", advice},
+      {"no tensors", R"({"format": 1})",
+       "FILE: \"tensors\" is missing; expected an object with a text per tensor" + advice},
+      {"tensors of a list", R"({"format": 1, "tensors": ["a"]})",
+       "FILE: \"tensors\" is a list of 1; expected an object with a text per tensor"},
+      {"a checksum of a number", R"({"format": 1, "tensors": {"a": 5}})",
+       "FILE: \"a\" is 5; expected a text with type, shape and checksum"},
+      {"a checksum that stands twice", R"({"format": 1, "tensors": {"a": "", "a": ""}})",
+       "FILE: the key \"a\" stands twice in one object"},
+      {"an unknown key", R"({"format": 1, "tensor": {}, "tensors": {}})",
+       "FILE: unknown key \"tensor\" (did you mean \"tensors\"?)"},
+      {"100,000 tensors of another model",
+       R"({"tensors": {"a": [)" + Repeated("1,", 100'000) + "1]}}",
+       "FILE: \"a\" is a list of 100001; expected a text with type, shape and checksum"},
+      {"larger than any", std::string((16 << 20) + 1, ' '), "FILE is larger than 16 MB"},
+  };
+  ExpectRefused("checksums.json", read, table);
 }
 
 TEST_F(CorruptFilesTest, TaskCardsThatAreNoneAreRefused) {
@@ -480,6 +508,8 @@ TEST_F(CorruptFilesTest, ADirectoryInTheFilesPlaceIsNamed) {
       {"task.json", [this](const std::string&) { ReadTaskCard(folder_.string()); },
        "Is a directory"},
       {"tokenizer.json", [this](const std::string&) { Tokenizer::Load(folder_.string()); },
+       "Is a directory"},
+      {"checksums.json", [this](const std::string&) { OpenModelWeights(folder_.string()); },
        "Is a directory"},
   };
   for (const auto& row : table) {

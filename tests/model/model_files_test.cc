@@ -119,6 +119,25 @@ TEST_F(ModelFilesTest, AnotherTypeIsNotConvertedSilently) {
   EXPECT_MENTIONS(ErrorOf([&] { LoadModel(folder_); }), "embeddings.tokens is F64 [23, 24]");
 }
 
+TEST_F(ModelFilesTest, FlippedBitsAreNoticedHoweverTheModelIsLoaded) {
+  // With buffers too.
+  SaveModel(*Make({{"attention", "performer"}}), folder_);
+  const std::string path = folder_ + "/model.safetensors";
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-2, std::ios::end);
+    const auto byte = static_cast<char>(file.peek() ^ 16);
+    file.seekp(-2, std::ios::end);
+    file.put(byte);
+  }
+  Model model = Make({{"attention", "performer"}});
+  EXPECT_MENTIONS(ErrorOf([&] { LoadModel(folder_); }), "is not what was saved");
+  EXPECT_MENTIONS(ErrorOf([&] { LoadModelWeights(*model, folder_); }), "is not what was saved");
+  EXPECT_MENTIONS(ErrorOf([&] { LoadMatching(*model, folder_); }), "is not what was saved");
+  fs::remove(folder_ + "/checksums.json");
+  LoadModelWeights(*model, folder_);
+}
+
 TEST_F(ModelFilesTest, AForeignFileMatchesNothing) {
   fs::create_directories(folder_);
   const Tensor x = torch::zeros({2});

@@ -226,6 +226,43 @@ TEST_F(CorruptModelsTest, WhoseWeightsDoNotFitAreRefused) {
   ExpectRefused("model.safetensors", load_, table);
 }
 
+TEST_F(CorruptModelsTest, WhoseBitsFlippedAreRefused) {
+  const ModelConfig config = SmallConfig({{"vocabulary", 260}});
+  for (const WeightType type : {WeightType::kFloat32, WeightType::kBFloat16, WeightType::kInt8}) {
+    SCOPED_TRACE(Name(type));
+    WriteConfig(Path("config.json"), config);
+    const Parameters parameters = SmallParameters(config, 1, type);
+    SaveParameters(config, parameters, folder_.string());
+    WriteParameters(config, parameters, Path("good.safetensors"));
+    EXPECT_EQ(Read(Path("good.safetensors")), Read(Path("model.safetensors")));
+    Model::Load(folder_.string());
+    const std::string matrix = "decoder.layers.1.feed_forward.out_weight";
+    const std::string vector = "decoder.norm.bias";
+    const std::string saved = "\" is not what was saved: it is ";
+    const Corrupt table[] = {
+        {"the lowest bit of a matrix", Changed([&](Tensors& t) {
+           const auto byte = static_cast<uint8_t>(t.At(matrix).data[7]);
+           t.Put(matrix, 7, static_cast<uint8_t>(byte ^ 1));
+         }),
+         "\"" + matrix + saved},
+        {"the sign of a vector's number", Changed([&](Tensors& t) {
+           const auto byte = static_cast<uint8_t>(t.At(vector).data[3]);
+           t.Put(vector, 3, static_cast<uint8_t>(byte ^ 0x80));
+         }),
+         "\"" + vector + saved},
+        {"bits that make NaN",
+         Changed([&](Tensors& t) { t.Put(vector, 8, std::numeric_limits<float>::quiet_NaN()); }),
+         "\"" + vector + saved},
+    };
+    ExpectRefused("model.safetensors", load_, table);
+    // Nothing is wrong with them for who takes away the checksums.
+    WriteParameters(config, SmallParameters(config, 2, type), Path("model.safetensors"));
+    EXPECT_NE(ErrorOf([&] { load_(""); }), "");
+    std::filesystem::remove(Path("checksums.json"));
+    Model::Load(folder_.string());
+  }
+}
+
 // Larger matrices are copied and checked in parts.
 TEST_F(CorruptModelsTest, AreReadToTheLastNumberHoweverLargeTheyAre) {
   const ModelConfig config = SmallConfig({{"vocabulary", 20000}});
