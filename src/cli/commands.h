@@ -8,6 +8,7 @@ namespace cosformer::cli {
 // Of `cosformer`.
 void AddAttentionMap(CLI::App& app);
 void AddData(CLI::App& app);
+void AddDataClean(CLI::App& data);
 void AddGenerate(CLI::App& app, int& code);
 void AddInspect(CLI::App& app);
 void AddPlot(CLI::App& app);

@@ -284,7 +284,7 @@ void AddGenerateSet(CLI::App& parent) {
 }  // namespace
 
 void AddData(CLI::App& app) {
-  CLI::App* data = app.add_subcommand("data", "Prepares, generates and shows data for training");
+  CLI::App* data = app.add_subcommand("data", "Prepares, generates and shows data for training; cleans their cache");
   data->require_subcommand(1);
   data->footer(R"(
 Examples
@@ -292,10 +292,12 @@ Examples
   cosformer data show --task classify --data SST-2 --samples 5 --json -
   cosformer data prepare --task lm --data texts/ --vocabulary 16384 --out prepared
   cosformer data generate listops --out listops
-  cosformer data generate pathfinder --out pathfinder --contour-length 14)");
+  cosformer data generate pathfinder --out pathfinder --contour-length 14
+  cosformer data clean --older-than 30 --dry-run)");
   AddShow(*data);
   AddPrepare(*data);
   AddGenerateSet(*data);
+  AddDataClean(*data);
 }
 
 }  // namespace cosformer::cli

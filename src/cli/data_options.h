@@ -15,6 +15,7 @@ struct DataArguments {
   std::string task = "lm";
   data::Source source;
   data::PrepareOptions prepare;
+  double cache_limit = 20;  // GiB; 0: none
 };
 
 void AddDataOptions(CLI::App& app, DataArguments& arguments);
@@ -22,7 +23,7 @@ void AddDataOptions(CLI::App& app, DataArguments& arguments);
 // The tasks and what each reads, for the help.
 std::string TaskList();
 
-// Says on stderr what is being done.
+// Says on stderr what is being done. Keeps the cache within its limit.
 data::TaskData PrepareData(const DataArguments& arguments);
 
 }  // namespace cosformer::cli

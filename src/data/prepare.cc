@@ -1,13 +1,10 @@
 #include "data/prepare.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -16,6 +13,7 @@
 
 #include "base/parallel.h"
 #include "cosformer/error.h"
+#include "data/cache.h"
 #include "data/statistics.h"
 #include "data/tokenizer_training.h"
 #include "formats/json.h"
@@ -29,43 +27,11 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr const char* kPrepared = "prepared.json";
-constexpr int64_t kPreparedFormat = 1;
 // Of text that is tokenised at once, by all threads.
 constexpr size_t kRound = 8 << 20;
 
 std::string TokensFile(const std::string& directory, Split split) {
   return (fs::path(directory) / fmt::format("{}.tokens", Name(split))).string();
-}
-
-// Sizes and times say whether a file has changed, as they do for make.
-json FileStamp(const std::string& path) {
-  struct stat status;
-  if (stat(path.c_str(), &status) != 0) {
-    throw Error(fmt::format("cannot read \"{}\": {}", path, std::strerror(errno)));
-  }
-  return {fs::absolute(path).string(), status.st_size,
-          static_cast<int64_t>(status.st_mtim.tv_sec) * 1000000000 + status.st_mtim.tv_nsec};
-}
-
-// Two independent 32-bit sums: enough for the name of a directory, whose prepared.json is compared
-// in full.
-std::string Digest(const std::string& text) {
-  const auto* bytes = reinterpret_cast<const Bytef*>(text.data());
-  return fmt::format("{:08x}{:08x}", crc32_z(0, bytes, text.size()),
-                     adler32_z(1, bytes, text.size()));
-}
-
-std::string DefaultCache() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
-    return (fs::path(cache) / "cosformer").string();
-  }
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
-    return (fs::path(home) / ".cache" / "cosformer").string();
-  }
-  throw Error(
-      "there is no place for prepared data: neither XDG_CACHE_HOME nor HOME is set; give "
-      "--cache DIRECTORY");
 }
 
 // Classes in an order that does not depend on the examples': numbers by value, then names.
@@ -140,8 +106,12 @@ class Preparation {
   TaskData Run() {
     const std::string directory = Directory();
     const json wanted = Description();
-    if (std::optional<TaskData> ready = OpenIfCurrent(directory, wanted)) return std::move(*ready);
-    return Make(directory, wanted);
+    // From before it is looked into, so that nobody removes it meanwhile.
+    const auto use = options_.directory.empty() ? std::make_shared<CacheUse>(directory) : nullptr;
+    std::optional<TaskData> data = OpenIfCurrent(directory, wanted);
+    if (!data) data = Make(directory, wanted);
+    data->use = use;
+    return std::move(*data);
   }
 
  private:
@@ -210,15 +180,12 @@ class Preparation {
 
   std::string Directory() const {
     if (!options_.directory.empty()) return options_.directory;
-    const std::string cache = options_.cache.empty() ? DefaultCache() : options_.cache;
     // Sources that change take their old place, so that caches don't pile up.
     json place = Description();
     for (json& list : place["sources"]) {
       for (json& stamp : list) stamp = stamp[0];
     }
-    return (fs::path(cache) /
-            fmt::format("{}-{}", task_.description().name, Digest(JsonText(place))))
-        .string();
+    return CachedPath(CacheDirectory(options_.cache), task_.description().name, JsonText(place));
   }
 
   std::optional<TaskData> OpenIfCurrent(const std::string& directory, const json& wanted) const {

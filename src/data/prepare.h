@@ -7,11 +7,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "data/cache.h"
 #include "data/dataset.h"
 #include "data/task.h"
 #include "formats/tokenizer.h"
@@ -23,7 +25,7 @@ struct PrepareOptions {
   int64_t vocabulary = 0;  // of a tokenizer that is made from the text; 0: the task's
   double held_out = 0.05;  // of the training examples: where the source has no validation split
   std::string directory;   // where to prepare; empty: a name that follows from all this, in `cache`
-  std::string cache;       // empty: cosformer in $XDG_CACHE_HOME, or in ~/.cache
+  std::string cache;       // empty: as CacheDirectory() says
   int threads = 0;         // 0: all cores
 
   // A model's own, which is to read the data: nothing is made from the text then, and classes that
@@ -40,6 +42,7 @@ struct TaskData {
   std::vector<std::string> labels;  // the names of the classes, in their order
   bool held_out = false;            // the validation split was taken from training
   std::string directory;
+  std::shared_ptr<const CacheUse> use;  // none: it is not in the cache
   std::optional<Dataset> train, valid, test;
 
   const std::optional<Dataset>& Get(Split split) const;

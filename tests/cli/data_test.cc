@@ -2,6 +2,7 @@
 // sets that are made by rule.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -203,6 +204,72 @@ TEST_F(DataCommandTest, SetsAreMadeByRuleAndTheSameForASeed) {
   const Outcome drawn = Show("--task pathfinder --data paths --samples 1");
   ASSERT_EQ(drawn.code, 0) << drawn.err;
   EXPECT_TRUE(Contains(drawn.out, "@@"));
+}
+
+TEST_F(DataCommandTest, TheCacheIsCleanedAndWhatGoesIsListed) {
+  for (const char* name : {"a.txt", "b.txt", "c.txt"}) {
+    Put(name, Lines(2000));
+    ASSERT_EQ(Show(std::string("--tokenizer bytes --data ") + name).code, 0);
+  }
+  Put("cache/mine/notes.txt", "mine");
+  const auto clean = [&](const std::string& options) {
+    const Outcome outcome = Run("data clean --cache cache --json - " + options);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  };
+  json result = clean("");
+  EXPECT_EQ(result["removed"].size(), 0u);
+  EXPECT_EQ(result["kept"].size(), 3u);
+  EXPECT_GT(result["kept_bytes"], 3 * 70000);
+
+  Put("b.txt", "other text");
+  result = clean("--dry-run");
+  ASSERT_EQ(result["removed"].size(), 1u);
+  EXPECT_EQ(result["removed"][0]["task"], "lm");
+  EXPECT_TRUE(Contains(result["removed"][0]["why"].get<std::string>(), "b.txt\" has changed"));
+  EXPECT_TRUE(fs::exists(folder_ / result["removed"][0]["path"].get<std::string>()));
+  const json removed = clean("");
+  ASSERT_EQ(removed["removed"].size(), 1u);
+  EXPECT_EQ(removed["removed"][0]["path"], result["removed"][0]["path"]);
+  EXPECT_FALSE(fs::exists(folder_ / result["removed"][0]["path"].get<std::string>()));
+
+  const fs::path old = folder_ / removed["kept"][0]["path"].get<std::string>();
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(24 * 40));
+  EXPECT_EQ(clean("--older-than 41")["removed"].size(), 0u);
+  result = clean("--older-than 39.5");
+  ASSERT_EQ(result["removed"].size(), 1u);
+  EXPECT_EQ(result["removed"][0]["why"], "unused for 40 days");
+  EXPECT_FALSE(fs::exists(old));
+
+  const Outcome all = Run("data clean --cache cache --all");
+  EXPECT_TRUE(Contains(all.out, "removed: 1 set, "));
+  EXPECT_TRUE(Contains(all.out, "kept in cache: 0 sets, 0 B"));
+  EXPECT_EQ(ReadFile(folder_ / "cache/mine/notes.txt"), "mine");
+  EXPECT_EQ(clean("--all")["removed"].size(), 0u);
+  EXPECT_EQ(Run("data clean --cache nowhere").code, 0);
+  ExpectRefusal("data clean --cache cache --older-than=-1", "--older-than is -1");
+  ExpectRefusal("data clean --cache cache --all --older-than 3", "--all");
+}
+
+TEST_F(DataCommandTest, TheCacheStaysWithinItsLimitAndThatIsSaid) {
+  for (const char* name : {"a.txt", "b.txt"}) {
+    Put(name, Lines(2000));
+    const Outcome outcome = Show(std::string("--tokenizer bytes --data ") + name);
+    EXPECT_FALSE(Contains(outcome.err, "cache")) << outcome.err;
+  }
+  // Room for one of them, which is the one in use. A set takes some 0.1 MiB.
+  const Outcome outcome = Show("--tokenizer bytes --data a.txt --cache-limit 0.00012");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(Contains(outcome.err, "removed from the cache, which takes up to "));
+  EXPECT_TRUE(Contains(outcome.err, "1 prepared set that was unused for longest, "));
+  json kept = json::parse(Run("data clean --cache cache --dry-run --json -").out)["kept"];
+  ASSERT_EQ(kept.size(), 1u);
+  // One that is too small says so, and keeps what is in use.
+  const Outcome tight = Show("--tokenizer bytes --data a.txt --cache-limit 1e-9");
+  ASSERT_EQ(tight.code, 0) << tight.err;
+  EXPECT_TRUE(Contains(tight.err, "cosformer data clean makes room"));
+  EXPECT_TRUE(fs::exists(folder_ / kept[0]["path"].get<std::string>()));
+  ExpectRefusal("data show --data a.txt --cache-limit=-1", "--cache-limit is -1");
 }
 
 TEST_F(DataCommandTest, WhatCannotBeShownIsASentence) {
