@@ -1,0 +1,25 @@
+# Installs this build to a temporary prefix, builds SOURCE with a compiler and what pkg-config says of
+# PACKAGE, and runs it. What else belongs to an installation is looked for as well.
+include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
+file(REMOVE_RECURSE ${WORK})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+set(ENV{PKG_CONFIG_PATH} ${WORK}/prefix/${LIBDIR}/pkgconfig)
+execute_process(COMMAND ${PKG_CONFIG} --cflags --libs ${PACKAGE}
+                OUTPUT_VARIABLE options COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
+separate_arguments(options UNIX_COMMAND "${options}")
+if(SOURCE MATCHES "\\.c$" AND C_COMPILER)
+  set(compile ${C_COMPILER})
+else()
+  set(compile ${COMPILER} -std=c++20)
+endif()
+run(${compile} ${flags} ${SOURCE} -o ${WORK}/consumer ${options})
+if(SHARED)
+  set(ENV{LD_LIBRARY_PATH} ${WORK}/prefix/${LIBDIR})
+endif()
+run_consumer(${WORK}/consumer)
+
+foreach(file IN LISTS EXPECTED)
+  if(NOT EXISTS ${WORK}/prefix/${file})
+    message(FATAL_ERROR "the installation lacks ${file}")
+  endif()
+endforeach()
