@@ -18,6 +18,7 @@
 #include "bench/memory.h"
 #include "cosformer/error.h"
 #include "cosformer/runtime.h"
+#include "formats/default_positions.h"
 #include "formats/tokenizer.h"
 #include "report/clock.h"
 #include "report/statistics.h"
@@ -470,6 +471,12 @@ GenerateBenchConfig Checked(GenerateBenchConfig config) {
   for (const int64_t length : config.contexts) longest = std::max(longest, length);
   constexpr int64_t kSteps = 1 << 20;  // that a measurement may take
   config.model.max_length = longest + kSteps;
+  std::vector<std::string> systems;
+  for (const SystemConfig& layer : config.model.attention) systems.push_back(layer.system);
+  Validate(config.model, "bench generate");
+  // All that the runtime has take rotary positions.
+  config.model.positions.kind = config.positions.value_or(DefaultPositions(
+      /*causal=*/true, systems, config.model.head_dim, [](const std::string&) { return true; }));
   Validate(config.model, "bench generate");
   if (config.model.kind != ModelKind::kDecoder) {
     throw Error("bench generate: only a decoder generates");

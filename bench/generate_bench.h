@@ -23,7 +23,8 @@ enum class Phase {
 const char* NameOf(Phase phase);
 
 struct GenerateBenchConfig {
-  ModelConfig model;
+  ModelConfig model;                      // its positions follow from the next
+  std::optional<PositionKind> positions;  // none: as training has them with that attention
   std::vector<WeightType> weights = {WeightType::kFloat32, WeightType::kBFloat16, WeightType::kInt8,
                                      WeightType::kInt4};
   std::vector<Phase> phases = {Phase::kPrefill, Phase::kDecode, Phase::kBatch, Phase::kStart};

@@ -37,10 +37,10 @@ std::string ToTable(const GenerateBench& bench) {
   const ModelConfig& model = bench.config.model;
   std::string text = fmt::format(
       "{}, {}, {} cores\nmodel: {} layers of width {}, {} heads, hidden {}, vocabulary {}, {} M "
-      "parameters, {}\n",
+      "parameters, {}, positions {}\n",
       bench.machine.cpu, bench.machine.target, bench.machine.threads, model.layers, model.width,
       model.heads, model.hidden, model.vocabulary, (bench.parameters + 500000) / 1000000,
-      model.attention.front().system);
+      model.attention.front().system, Name(model.positions.kind));
   for (const GenerateLimits& limits : bench.limits) {
     text += fmt::format(
         "{:<9} weights can be read at {:.1f} GB/s, FMA peak {:.0f} GFLOP/s, {} threads\n",

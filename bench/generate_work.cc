@@ -33,11 +33,13 @@ GenerateWork AttentionWork(const Network& network, double context) {
     }
     const double states = layer.options.kernel.reweighting == Reweighting::kCos ? 2 : 1;
     work.operations += states * 2 * square * (heads + kv);
-    // Read and written. Of ReLU's features every second is zero in a random model's keys and
-    // queries: three quarters of a state have to be read then, and a half written.
+    // Rows are read where the feature of the key or of the query is not zero, and written where
+    // that of the key is not. Of ReLU's, every second is zero in a random model; of pairs that
+    // rotary positions turn, every fourth. A gate changes all rows.
     const bool spares =
         layer.options.kernel.feature_map == FeatureMap::kRelu && !layer.options.gate;
-    const double passes = spares ? 0.75 + 0.5 : 2;
+    const double zeros = !spares ? 0 : layer.turned() ? 0.25 : 0.5;
+    const double passes = (1 - zeros * zeros) + (1 - zeros);
     work.bytes += states * passes * 4 * (square + static_cast<double>(layer.dim)) * kv;
   }
   return work;

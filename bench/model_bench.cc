@@ -10,12 +10,14 @@
 
 #include "bench/contention.h"
 #include "bench/memory.h"
+#include "formats/default_positions.h"
 #include "kernels/activate.h"
 #include "model/model.h"
 #include "report/out_of_memory.h"
 #include "report/statistics.h"
 #include "train/adamw.h"
 #include "train/process.h"
+#include "zoo/abilities.h"
 #include "zoo/system.h"
 
 namespace cosformer::bench {
@@ -39,6 +41,9 @@ ModelConfig ModelOf(const ModelBenchConfig& config, const std::string& attention
   model.kind = config.encoder ? ModelKind::kEncoder : ModelKind::kDecoder;
   model.max_length = length;
   model.attention = {{attention, nlohmann::json::object()}};
+  Validate(model, "bench model");
+  model.positions.kind = config.positions.value_or(
+      DefaultPositions(!config.encoder, std::vector{attention}, model.head_dim, zoo::TakesRotary));
   Validate(model, "bench model");
   return model;
 }
@@ -83,7 +88,12 @@ class AttentionAlone {
     geometry.max_length = model.max_length;
     const nlohmann::json none = nlohmann::json::object();
     OptionReader options(none, "attention");
-    system_ = zoo::FindEntry(model.attention.front().system).make(geometry, options);
+    const zoo::Entry& entry = zoo::FindEntry(model.attention.front().system);
+    system_ = entry.make(geometry, options);
+    rotary_.base = model.positions.rotary_base;
+    if (model.positions.kind == PositionKind::kRotary && entry.rotary == zoo::RotaryUse::kInside) {
+      inputs_.rotary = &rotary_;
+    }
     // Queries, keys and values are slices of one projection.
     const int64_t heads = model.heads + 2 * model.kv_heads;
     const Tensor all = torch::randn({batch, length, heads, model.head_dim}).requires_grad_();
@@ -123,6 +133,7 @@ class AttentionAlone {
 
  private:
   std::shared_ptr<zoo::System> system_;
+  zoo::Rotary rotary_;
   zoo::Inputs inputs_;
   Tensor all_, gradient_;
   double layers_ = 1;
@@ -216,6 +227,7 @@ class Runner {
       }
       ModelRow row;
       row.attention = name;
+      row.positions = config.positions.kind;
       row.pass = pass;
       row.length = length;
       row.batch = batch;

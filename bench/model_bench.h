@@ -20,12 +20,14 @@ struct ModelBenchConfig {
   int64_t tokens = 8192;  // a step: the batch is as many sequences as fit, at least one
   double seconds = 5;     // for each measurement, at least
   bool encoder = false;   // bidirectional, masked tokens; otherwise a causal decoder
-  // Everything but attention and max_length, which follow from the above.
+  std::optional<PositionKind> positions;  // none: as training has them with that attention
+  // Everything but attention, positions and max_length, which follow from the above.
   ModelConfig model;
 };
 
 struct ModelRow {
   std::string attention;
+  PositionKind positions = PositionKind::kNone;
   std::string pass;  // "forward"; "train": forward, backward and update
   int64_t length = 0;
   int64_t batch = 0;

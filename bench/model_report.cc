@@ -67,10 +67,12 @@ std::string ToTable(const ModelBench& bench) {
   std::string text;
   const auto out = std::back_inserter(text);
   const ModelConfig& model = bench.config.model;
-  fmt::format_to(out, "{}: {} layers, width {}, {} heads, vocabulary {}; {} thread{}\n",
+  fmt::format_to(out,
+                 "{}: {} layers, width {}, {} heads, vocabulary {}, positions {}; {} thread{}\n",
                  bench.config.encoder ? "Encoder" : "Decoder", model.layers, model.width,
-                 model.heads, FormatInteger(model.vocabulary), bench.threads,
-                 bench.threads == 1 ? "" : "s");
+                 model.heads, FormatInteger(model.vocabulary),
+                 bench.config.positions ? Name(*bench.config.positions) : "as training has them",
+                 bench.threads, bench.threads == 1 ? "" : "s");
   fmt::format_to(out, "sgemm: {:.0f} GFLOP/s in this run\n\n", bench.sgemm_gflops);
   fmt::format_to(out, kLine, "pass", "length", "attention", "batch", "a step", "tokens/s",
                  "attention", "sgemm", "peak", "to softmax");
@@ -109,6 +111,7 @@ std::string ToJson(const ModelBench& bench) {
   ordered_json rows = ordered_json::array();
   for (const ModelRow& row : bench.rows) {
     rows.push_back({{"attention", row.attention},
+                    {"positions", Name(row.positions)},
                     {"pass", row.pass},
                     {"length", row.length},
                     {"batch", row.batch},

@@ -50,6 +50,7 @@ std::string Footer() {
 
 struct BenchModelArguments {
   bench::ModelBenchConfig config;
+  std::string positions;
   std::string json;
 };
 
@@ -67,6 +68,13 @@ void RunBenchModel(const BenchModelArguments& arguments) {
     if (pass != "forward" && pass != "train") {
       throw Error(fmt::format("--passes does not know \"{}\": it takes forward, train", pass));
     }
+  }
+  if (!arguments.positions.empty()) {
+    config.positions = ValueNamed<PositionKind>(
+        "--positions", arguments.positions,
+        {PositionKind::kNone, PositionKind::kLearned, PositionKind::kSinusoidal,
+         PositionKind::kRotary, PositionKind::kSpeSine, PositionKind::kSpeConv},
+        [](PositionKind kind) { return Name(kind); });
   }
   CheckJsonOutput(arguments.json);
   report::Progress progress;
@@ -89,6 +97,9 @@ void AddModelBench(CLI::App& bench) {
   app->add_option("--lengths", config.lengths, "Lengths in tokens")->delimiter(',');
   app->add_option("--passes", config.passes, "forward, train")->delimiter(',');
   app->add_flag("--encoder", config.encoder, "A bidirectional encoder; otherwise a causal decoder");
+  app->add_option("--positions", arguments->positions,
+                  "none, learned, sinusoidal, rotary, spe-sine, spe-conv; otherwise as cosformer "
+                  "train has them: for decoders rotary, or none with a gate; for encoders learned");
   app->add_option("--tokens", config.tokens,
                   "Tokens a step: the batch is as many sequences as fit, at least one");
   app->add_option("--layers", config.model.layers, "Layers");

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "cosformer/error.h"
-#include "formats/feature_systems.h"
+#include "formats/default_positions.h"
 #include "formats/json.h"
 #include "formats/model_directory.h"
 #include "train/objective.h"
@@ -34,36 +34,23 @@ json ParseNames(const std::string& text, const char* option) {
   return list;
 }
 
-// Whether it holds for the system of every layer.
-template <class Holds>
-bool OfAllSystems(const json& attention, const Holds& holds) {
-  if (attention.is_array()) {
-    return std::all_of(attention.begin(), attention.end(),
-                       [&](const json& layer) { return OfAllSystems(layer, holds); });
+// The systems of the layers, by their names; empty ones for what names none.
+std::vector<std::string> SystemsIn(const json& attention) {
+  std::vector<std::string> systems;
+  for (const json& layer : attention.is_array() ? attention : json::array({attention})) {
+    const json name = layer.is_object() ? layer.value("system", json()) : layer;
+    systems.push_back(name.is_string() ? name.get<std::string>() : "");
   }
-  const json name = attention.is_object() ? attention.value("system", json()) : attention;
-  return name.is_string() && holds(name.get<std::string>());
+  return systems;
 }
 
-bool HasGate(const std::string& system) {
-  const FeatureSystem* feature = FindFeatureSystem(system);
-  return feature != nullptr && feature->gate;
-}
-
-// Of a model whose positions nobody chose. Gates make near and far by themselves. Other language
-// models learn most from rotary ones, which have no end; what reads whole texts of a known length
-// learns its own.
-const char* DefaultPositions(const json& model, data::Objective objective) {
-  if (objective == data::Objective::kCausal && OfAllSystems(model.at("attention"), HasGate)) {
-    return "none";
-  }
+// Of a model whose positions nobody chose.
+std::string_view DefaultPositionsOf(const json& model, data::Objective objective) {
   const int64_t heads = model.value("heads", int64_t{1});
   const int64_t head_dim =
       model.value("head_dim", heads > 0 ? model.value("width", int64_t{0}) / heads : 0);
-  return objective == data::Objective::kCausal && head_dim % 2 == 0 &&
-                 OfAllSystems(model.at("attention"), zoo::TakesRotary)
-             ? "rotary"
-             : "learned";
+  return Name(DefaultPositions(objective == data::Objective::kCausal,
+                               SystemsIn(model.at("attention")), head_dim, zoo::TakesRotary));
 }
 
 }  // namespace
@@ -199,7 +186,7 @@ ModelConfig ModelOptions::Config(const data::Task& task, const data::TaskData& d
     object[key.name] = value;
   }
   if (!based && !object.contains("positions")) {
-    object["positions"] = DefaultPositions(object, description.objective);
+    object["positions"] = DefaultPositionsOf(object, description.objective);
   }
   const bool image = description.image.height > 0;
   const json input = object.value("input", json("tokens"));

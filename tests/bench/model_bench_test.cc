@@ -69,6 +69,30 @@ TEST(ModelBenchTest, TheRowsAreInTheJsonUnderTheirNames) {
   EXPECT_NE(ToTable(bench).find("bigbird"), std::string::npos);
 }
 
+TEST(ModelBenchTest, PositionsAreThoseThatTrainingHasUnlessOthersAreAskedFor) {
+  report::Progress progress;
+  ModelBenchConfig config = Tiny();
+  config.lengths = {8};
+  config.passes = {"forward"};
+  config.attention = {"cosformer", "softmax", "cosformer-gate", "synthesizer"};
+  const auto positions = [&] {
+    std::vector<PositionKind> kinds;
+    for (const ModelRow& row : RunModelBench(config, progress).rows) kinds.push_back(row.positions);
+    return kinds;
+  };
+  using enum PositionKind;
+  EXPECT_EQ(positions(), (std::vector{kRotary, kRotary, kNone, kLearned}));
+  config.positions = kSinusoidal;
+  EXPECT_EQ(positions(), std::vector(4, kSinusoidal));
+  config.positions.reset();
+  config.attention = {"cosformer", "synthesizer"};
+  config.encoder = true;
+  EXPECT_EQ(positions(), std::vector(2, kLearned));
+  config.attention = {"synthesizer"};
+  config.positions = kRotary;
+  EXPECT_THROW(positions(), Error);
+}
+
 TEST(ModelBenchTest, WhatCannotBeIsSaidBeforeAnythingIsMeasured) {
   report::Progress progress;
   ModelBenchConfig config = Tiny();

@@ -98,6 +98,20 @@ TEST_F(CliTest, BenchGenerateHasARowForEverythingThatItTimes) {
   const Outcome gated =
       Run(small + "--prompts 5 --contexts 40 --batches 3 --attention cosformer-gate");
   EXPECT_EQ(gated.code, 0) << gated.err;
+  // The models that training makes by default.
+  const auto positions = nlohmann::json::parse(gated.out)["model"]["positions"];
+  EXPECT_EQ(positions.is_object() ? positions["kind"] : positions, "none");
+  const auto plain = [&](const std::string& options) {
+    const Outcome done = Run(small + "--prompts 5 --phases prefill " + options);
+    EXPECT_EQ(done.code, 0) << done.err;
+    auto model = nlohmann::json::parse(done.out)["model"];
+    if (model["positions"].is_object()) model["positions"] = model["positions"]["kind"];
+    return model;
+  };
+  EXPECT_EQ(plain("")["positions"], "rotary");
+  EXPECT_EQ(plain("")["bias"], true);
+  EXPECT_EQ(plain("--positions none --bias false")["positions"], "none");
+  ExpectRefusal(small + "--positions spe-sine", "it takes none, learned, sinusoidal, rotary");
   ExpectRefusal(small + "--prompts 0", "--prompts has 0; give 1 or more");
   ExpectRefusal(small + "--attention performer", "performer");
 }
