@@ -284,7 +284,8 @@ void AddGenerateSet(CLI::App& parent) {
 }  // namespace
 
 void AddData(CLI::App& app) {
-  CLI::App* data = app.add_subcommand("data", "Prepares, generates and shows data for training; cleans their cache");
+  CLI::App* data = app.add_subcommand(
+      "data", "Prepares, generates and shows data for training; cleans their cache");
   data->require_subcommand(1);
   data->footer(R"(
 Examples

@@ -1,6 +1,7 @@
 // `cosformer data clean`: what of the cache of prepared data goes, and how much that is.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>

@@ -26,8 +26,9 @@ TEST_F(TrainCommandTest, ARunLeavesAllThatWasUsed) {
       "--task lm --data text --tokenizer bytes --steps 120 --lr 0.02 --eval-every 40 --out run "
       "--json -");
   ExpectDone(outcome);
-  for (const char* file : {"recipe.toml", "metrics.jsonl", "model/config.json",
-                           "model/model.safetensors", "model/tokenizer.json", "model/task.json"}) {
+  for (const char* file :
+       {"recipe.toml", "metrics.jsonl", "model/config.json", "model/model.safetensors",
+        "model/checksums.json", "model/tokenizer.json", "model/task.json"}) {
     EXPECT_TRUE(fs::is_regular_file(folder_ / "run" / file)) << file;
   }
   EXPECT_EQ(CheckpointsOf("run"),
