@@ -110,7 +110,9 @@ void AddTrainOptions(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--patience", train.patience,
                  "Stop after so many evaluations without a better one; 0: never")
       ->group(kRun);
-  app.add_option("--threads", arguments.threads, "Threads; 0: all cores")->group(kRun);
+  app.add_option("--threads", arguments.threads,
+                 "Threads; 0: all cores, or one where that is faster")
+      ->group(kRun);
   AddJsonOption(app, arguments.json);
 }
 
@@ -451,6 +453,7 @@ int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& mo
   job.data = &data;
   job.options = train;
   job.resume = resume;
+  job.faster_threads = arguments.threads == 0 && !resume;
   job.changed = NamesOf(changes);
   job.settled = [&](const SettledOptions& settled) {
     for (const Change& change : changes) {
@@ -459,6 +462,7 @@ int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& mo
     }
     arguments.train.steps = settled.steps;
     arguments.train.eval_every = settled.eval_every;
+    if (job.faster_threads) arguments.threads = settled.threads;
     if (arguments.train.eval_tokens != settled.eval_tokens) {
       arguments.train.eval_tokens = settled.eval_tokens;
       app.get_option("--eval-tokens")->clear();

@@ -1,5 +1,7 @@
 #include "train/pace.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -12,6 +14,29 @@ namespace cosformer {
 namespace {
 
 constexpr int kPasses = 4;
+
+// Puts back what passes change, the gradients apart, which are then gone.
+class LeaveNoTrace {
+ public:
+  explicit LeaveNoTrace(ModelImpl& model) : model_(model), random_(TorchRandomState()) {
+    for (const torch::Tensor& buffer : model.buffers()) buffers_.push_back(buffer.clone());
+  }
+  ~LeaveNoTrace() {
+    for (torch::Tensor& parameter : model_.parameters()) parameter.mutable_grad() = torch::Tensor();
+    const torch::NoGradGuard no_grad;
+    size_t index = 0;
+    for (torch::Tensor& buffer : model_.buffers()) buffer.copy_(buffers_[index++]);
+    SetTorchRandomState(random_);
+    model_.train();
+  }
+  LeaveNoTrace(const LeaveNoTrace&) = delete;
+  LeaveNoTrace& operator=(const LeaveNoTrace&) = delete;
+
+ private:
+  ModelImpl& model_;
+  torch::Tensor random_;
+  std::vector<torch::Tensor> buffers_;
+};
 
 struct Measured {
   int calls = 0;
@@ -43,9 +68,7 @@ Measured Measure(const data::Batches& batches, const data::Batches::Plan& plan, 
 
 Pace MeasurePace(ModelImpl& model, const data::Batches& batches, data::Objective objective,
                  double seconds) {
-  const torch::Tensor random = TorchRandomState();
-  std::vector<torch::Tensor> buffers;
-  for (const torch::Tensor& buffer : model.buffers()) buffers.push_back(buffer.clone());
+  const LeaveNoTrace no_trace(model);
   const data::Batches::Plan plan = batches.PlanOf(0);
 
   Pace pace;
@@ -70,14 +93,35 @@ Pace MeasurePace(ModelImpl& model, const data::Batches& batches, data::Objective
     EvaluationLoss(model, batch, objective);
   });
   pace.evaluation_seconds = evaluation.seconds / std::max(1.0, evaluation.tokens);
-  model.train();
-
-  for (torch::Tensor& parameter : model.parameters()) parameter.mutable_grad() = torch::Tensor();
-  torch::NoGradGuard no_grad;
-  size_t index = 0;
-  for (torch::Tensor& buffer : model.buffers()) buffer.copy_(buffers[index++]);
-  SetTorchRandomState(random);
   return pace;
+}
+
+int FasterThreads(ModelImpl& model, const data::Batches& batches, data::Objective objective) {
+  // Passes that take longer are large enough to be shared out in any case.
+  constexpr double kLongPass = 0.5;
+  constexpr double kEnough = 0.5;
+  constexpr double kClearly = 1.05;
+  const int all = at::get_num_threads();
+  if (all == 1) return all;
+  const LeaveNoTrace no_trace(model);
+  const data::Batch batch = batches.Make(batches.PlanOf(0), 0);
+  model.train();
+  const auto seconds_with = [&](int threads) {
+    at::set_num_threads(threads);
+    const report::Clock::time_point begin = report::Clock::now();
+    TrainingLoss(model, batch, objective, 0).loss.backward();
+    return report::SecondsSince(begin);
+  };
+  double together = 0, alone = 0;
+  if (seconds_with(all) < kLongPass) {  // the first touches memory for all others
+    for (int round = 0; round < 3 || together + alone < kEnough; ++round) {
+      together += seconds_with(all);
+      alone += seconds_with(1);
+    }
+  }
+  const int faster = kClearly * alone < together ? 1 : all;
+  at::set_num_threads(faster);
+  return faster;
 }
 
 }  // namespace cosformer

@@ -17,4 +17,9 @@ struct Pace {
 Pace MeasurePace(ModelImpl& model, const data::Batches& batches, data::Objective objective,
                  double seconds);
 
+// One thread, where torch's threads are slower than that: as with small models, and where other
+// processes keep the cores busy. Otherwise as many as torch has. Torch then has so many. Leaves as
+// little trace.
+int FasterThreads(ModelImpl& model, const data::Batches& batches, data::Objective objective);
+
 }  // namespace cosformer

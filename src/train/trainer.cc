@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -73,7 +74,8 @@ class Run {
     }
     if (resumed_) RefuseWithoutEffect();
     PrepareModelDirectory();
-    if (job_.settled) job_.settled({state_.steps, eval_every_, eval_tokens_});
+    if (job_.settled)
+      job_.settled({state_.steps, eval_every_, eval_tokens_, at::get_num_threads()});
     metrics_ =
         std::make_unique<MetricsFile>(MetricsPath(job_.directory), resumed_ ? state_.step : -1);
     begin_ = Clock::now();
@@ -137,6 +139,15 @@ class Run {
 
   // How many steps there are, and how often there is something else to do.
   void Settle() {
+    if (job_.faster_threads) {
+      const int all = at::get_num_threads();
+      if (FasterThreads(*model_, batches_, objective_) < all) {
+        fmt::print(stderr,
+                   "one thread: {} are slower here, for this model or beside other processes; "
+                   "--threads {} uses them all the same\n",
+                   all, all);
+      }
+    }
     eval_every_ = options_.eval_every;
     eval_tokens_ = options_.eval_tokens;
     if (options_.steps > 0) {

@@ -51,6 +51,7 @@ void CheckOptions(const TrainOptions& options);
 // What a run settles on before its first step, where its options leave it open.
 struct SettledOptions {
   int64_t steps = 0, eval_every = 0, eval_tokens = 0;
+  int threads = 0;
 };
 
 struct TrainJob {
@@ -58,6 +59,7 @@ struct TrainJob {
   const data::Task* task = nullptr;
   const data::TaskData* data = nullptr;
   TrainOptions options;
+  bool faster_threads = false;  // one thread instead of torch's, where that is faster
   // What `minutes` are counted from.
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   bool resume = false;  // from the last checkpoint in the directory, if there is one
