@@ -132,11 +132,10 @@ void ModelOptions::Check() const {
   };
   one_of("--pool", arguments_.pool, {Name(Pool::kMean), Name(Pool::kFirst), Name(Pool::kLast)});
   one_of("--loss", arguments_.loss, {Name(LossKind::kCrossEntropy), Name(LossKind::kOneVsEach)});
-  OfAllSystems(ParseNames(arguments_.cross_attention, "--cross-attention"),
-               [](const std::string& system) {
-                 zoo::FindEntry(system);  // throws
-                 return true;
-               });
+  for (const std::string& system :
+       SystemsIn(ParseNames(arguments_.cross_attention, "--cross-attention"))) {
+    if (!system.empty()) zoo::FindEntry(system);  // throws
+  }
 }
 
 std::vector<std::string> ModelOptions::InheritShape(const std::vector<std::string>& typed) const {
