@@ -35,6 +35,7 @@ function(add_pkgconfig name target description)
 endfunction()
 
 add_pkgconfig(cosformer cosformer_attention "Linear attention (cosFormer), and softmax beside it"
+  PARTS cosformer_base
   NEEDS libhwy zlib)
 if(TARGET cosformer_runtime)
   add_pkgconfig(cosformer-runtime cosformer_runtime

@@ -18,9 +18,6 @@ namespace {
 // out over the features: up to here the result is as exact as that of a few tokens (a test).
 constexpr int64_t kFold = 3 << 15;
 
-// Below this many bytes of state a step is over before a second thread has woken.
-constexpr int64_t kBytesForThreads = int64_t{256} << 10;
-
 StateLayout LayoutOf(const LinearStateConfig& config) {
   return {config.dim, config.value_dim, config.kernel.reweighting == Reweighting::kCos};
 }

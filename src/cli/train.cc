@@ -261,6 +261,13 @@ void SettleLength(TrainArguments& arguments) {
   if (!minutes) arguments.train.minutes = 0;
 }
 
+std::vector<const char*> PathsIn(const TrainArguments& arguments) {
+  std::vector<const char*> paths = {"--data",  "--train", "--valid", "--test",
+                                    "--cache", "--from",  "--config"};
+  if (!data::IsTokenizerKind(arguments.data.prepare.tokenizer)) paths.push_back("--tokenizer");
+  return paths;
+}
+
 // What a run that goes on does otherwise than it began.
 struct Change {
   std::string option, before, now;
@@ -421,7 +428,10 @@ int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& mo
   }
   SettleLength(arguments);
   std::vector<Change> changes;
-  if (resume) changes = ChangesOf(arguments, app);
+  if (resume) {
+    MakePathsAbsolute(app, PathsIn(arguments));  // as the recipe has them
+    changes = ChangesOf(arguments, app);
+  }
   RequireSameBeginning(changes);
   if (!resume && !arguments.out.empty()) RequireNoRun(arguments.out);
   const bool begins_from = !arguments.model.from.empty() && !resume;
@@ -462,7 +472,10 @@ int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& mo
     }
     arguments.train.steps = settled.steps;
     arguments.train.eval_every = settled.eval_every;
-    if (job.faster_threads) arguments.threads = settled.threads;
+    if (job.faster_threads) {
+      arguments.threads = settled.threads;
+      app.get_option("--threads")->clear();  // where it was given as 0
+    }
     if (arguments.train.eval_tokens != settled.eval_tokens) {
       arguments.train.eval_tokens = settled.eval_tokens;
       app.get_option("--eval-tokens")->clear();
@@ -471,10 +484,7 @@ int RunTraining(TrainArguments& arguments, CLI::App& app, const ModelOptions& mo
       if (option->get_configurable() && option->count() == 0) option->capture_default_str();
     }
     model_options.LeaveInheritedOut();
-    std::vector<const char*> paths = {"--data",  "--train", "--valid", "--test",
-                                      "--cache", "--from",  "--config"};
-    if (!data::IsTokenizerKind(arguments.data.prepare.tokenizer)) paths.push_back("--tokenizer");
-    MakePathsAbsolute(app, paths);
+    MakePathsAbsolute(app, PathsIn(arguments));
     report::WriteFile(RecipePath(arguments.out), RecipeOf(app).ToToml());
     WriteConfig((std::filesystem::path(ModelPath(arguments.out)) / kConfigFile).string(), config);
   };

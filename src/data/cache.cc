@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "cosformer/error.h"
+#include "data/task.h"
 #include "formats/json.h"
 
 namespace cosformer::data {
@@ -74,7 +75,10 @@ std::optional<std::string> TaskOfName(const std::string& name) {
   if (name.find_first_not_of("0123456789abcdef", name.size() - kDigits) != std::string::npos) {
     return std::nullopt;
   }
-  return name.substr(0, name.size() - kDigits - 1);
+  const std::string task = name.substr(0, name.size() - kDigits - 1);
+  const bool known = std::any_of(Tasks().begin(), Tasks().end(),
+                                 [&](const auto& one) { return one->description().name == task; });
+  return known ? std::optional(task) : std::nullopt;
 }
 
 // Whether a file of a set has that name, or one that was not finished.
@@ -94,15 +98,18 @@ std::optional<CachedSet> SetAt(const fs::path& directory) {
   CachedSet set{.path = directory.string(), .task = *task, .used = {}};
   set.used = std::chrono::system_clock::from_time_t(status.st_mtim.tv_sec);
   std::error_code error;
+  bool ours = false;  // a tokenizer alone may be anybody's
   for (fs::directory_iterator file(directory, error); !error && file != fs::directory_iterator();
        file.increment(error)) {
-    if (!IsFileOfSet(file->path().filename().string()) ||
-        lstat(file->path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    const std::string name = file->path().filename().string();
+    ours = ours || !name.starts_with("tokenizer.") || name.ends_with(".partial");
+    if (!IsFileOfSet(name) || lstat(file->path().c_str(), &status) != 0 ||
+        !S_ISREG(status.st_mode)) {
       return {};
     }
     set.bytes += status.st_size;
   }
-  if (error) return {};
+  if (error || !ours) return {};
   return set;
 }
 

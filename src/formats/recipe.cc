@@ -21,6 +21,17 @@ constexpr size_t kMostBytes = size_t{1} << 20;
   throw Error(fmt::format("\"{}\", line {}: {}", origin, line, why));
 }
 
+// Longer lines are no options, and more than std::regex has stack for.
+constexpr size_t kLongestLine = 4096;
+
+bool HasLongLine(std::string_view text) {
+  for (size_t begin = 0, end = 0; end < text.size(); begin = end + 1) {
+    end = std::min(text.find('\n', begin), text.size());
+    if (end - begin > kLongestLine) return true;
+  }
+  return false;
+}
+
 // Runs of older versions hold numbers as they were typed, `.5` and `1.` among them, which TOML does
 // not have.
 std::string WithWholeNumbers(std::string_view text) {
@@ -28,6 +39,7 @@ std::string WithWholeNumbers(std::string_view text) {
                                  std::regex::multiline);
   std::string whole;
   const std::string source(text);
+  if (HasLongLine(text)) return source;
   size_t done = 0;
   for (std::sregex_iterator match(source.begin(), source.end(), kPoint), end; match != end;
        ++match) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/parallel.h"
 #include "kernels/hash.h"
 
 namespace cosformer::reproduce {
@@ -43,7 +44,8 @@ std::string DirectoryOf(const Cell& cell) {
 }
 
 std::string Fill(std::string text, const Places& places) {
-  const std::string threads = fmt::format("{}", places.threads);
+  // The same for all that is compared: with 0 each training would settle its own number.
+  const std::string threads = fmt::format("{}", ThreadsOr(places.threads));
   const std::string eval_tokens = fmt::format("{}", places.eval_tokens);
   for (const auto& [name, value] :
        {std::pair<std::string_view, const std::string&>{"{out}", places.out},

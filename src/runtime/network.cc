@@ -320,11 +320,21 @@ void Network::RunPass(std::span<const Turn> turns, int64_t rows, Work& work, flo
       attend(0, threads_);
       return true;
     }
-    // A state of two matrices is read and written for a text, and worked on for a row.
-    const double state = 2.0 * static_cast<double>(config_.kv_heads * config_.head_dim) *
-                         static_cast<double>(config_.head_dim);
-    const cosformer::Work cost = {.flops = 4 * state * static_cast<double>(rows),
-                                  .bytes = 8 * state * static_cast<double>(count)};
+    // A state of two matrices is read and written for a text, and worked on for a row; softmax
+    // reads keys and values of all that stands before.
+    const auto side = static_cast<double>(config_.kv_heads * config_.head_dim);
+    cosformer::Work cost;
+    for (const Turn& turn : turns) {
+      const auto length = static_cast<double>(turn.tokens.size());
+      if (attention_[layer].softmax) {
+        cost.bytes += 8 * side * (static_cast<double>(turn.state->position) + length);
+        cost.flops += 4 * side * length * (static_cast<double>(turn.state->position) + length / 2);
+      } else {
+        const double state = 2 * side * static_cast<double>(config_.head_dim);
+        cost.bytes += 8 * state;
+        cost.flops += 4 * state * length;
+      }
+    }
     Team(threads_, count, cost).Run(count, [&](int64_t i, int) { attend(i, 1); });
     return true;
   });

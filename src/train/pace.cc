@@ -99,7 +99,7 @@ Pace MeasurePace(ModelImpl& model, const data::Batches& batches, data::Objective
 int FasterThreads(ModelImpl& model, const data::Batches& batches, data::Objective objective) {
   // Passes that take longer are large enough to be shared out in any case.
   constexpr double kLongPass = 0.5;
-  constexpr double kEnough = 0.5;
+  constexpr double kEnough = 0.5, kLongest = 2;
   constexpr double kClearly = 1.05;
   const int all = at::get_num_threads();
   if (all == 1) return all;
@@ -117,6 +117,7 @@ int FasterThreads(ModelImpl& model, const data::Batches& batches, data::Objectiv
     for (int round = 0; round < 3 || together + alone < kEnough; ++round) {
       together += seconds_with(all);
       alone += seconds_with(1);
+      if (alone > 2 * together || together + alone > kLongest) break;
     }
   }
   const int faster = kClearly * alone < together ? 1 : all;

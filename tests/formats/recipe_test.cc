@@ -103,6 +103,10 @@ TEST(RecipeTest, SetReplacesWithoutChangingTheOrder) {
   EXPECT_EQ(recipe.ToToml(), "steps = 7\nlr = 0.1\nout = \"runs/a\"\n");
 }
 
+TEST(RecipeTest, AFileOfOneLongLineIsRefused) {
+  EXPECT_NE(ErrorOf(std::string(1'000'000, 'a')).find("line 1: not TOML"), std::string::npos);
+}
+
 TEST(RecipeTest, WhatIsNoRecipeIsRefusedWithItsLine) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"layers = 2\nlayers = 3\n", "line 2"},

@@ -187,10 +187,11 @@ TEST_F(RunnerTest, TheBudgetEndsWhatIsRunningAndNothingBeginsAfterIt) {
   const std::vector<Cell> cells = {StubCell("slow", {"wait", "{cell}/waiting"}),
                                    ValueCell("late", 1)};
   RunOptions options = Options();
-  options.budget = 0.3;
+  options.budget = 2;
   const RunSummary summary = Run(cells, options);
   EXPECT_EQ(summary.failed, 1);
   EXPECT_EQ(summary.waiting, 1);
+  ASSERT_NE(ResultsOf(options).Latest("slow"), nullptr);
   EXPECT_TRUE(Contains(ResultsOf(options).Latest("slow")->reason, "when the budget of"));
   EXPECT_EQ(ResultsOf(options).Latest("late"), nullptr);
 }

@@ -1,6 +1,7 @@
 // The speed of a model is measured without a trace in it.
 #include "train/pace.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -30,6 +31,11 @@ TEST_F(PaceTest, MeasuringLeavesTheModelAndTheRandomNumbersAsTheyWere) {
     EXPECT_GT(pace.update_seconds, 0);
     EXPECT_GT(pace.evaluation_seconds, 0);
   }
+  const int threads = at::get_num_threads();
+  const int faster = FasterThreads(*model, batches, data::Objective::kCausal);
+  EXPECT_TRUE(faster == 1 || faster == threads) << faster;
+  EXPECT_EQ(at::get_num_threads(), faster);
+  at::set_num_threads(threads);
   size_t index = 0;
   for (const auto& tensors : {model->parameters(), model->buffers()}) {
     for (const torch::Tensor& tensor : tensors) EXPECT_TRUE(tensor.equal(before[index++]));
