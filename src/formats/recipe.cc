@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <regex>
 
 // Compiled in: what is installed asks for no further library.
 #define TOML_HEADER_ONLY 1
@@ -21,34 +20,67 @@ constexpr size_t kMostBytes = size_t{1} << 20;
   throw Error(fmt::format("\"{}\", line {}: {}", origin, line, why));
 }
 
-// Longer lines are no options, and more than std::regex has stack for.
-constexpr size_t kLongestLine = 4096;
-
-bool HasLongLine(std::string_view text) {
-  for (size_t begin = 0, end = 0; end < text.size(); begin = end + 1) {
-    end = std::min(text.find('\n', begin), text.size());
-    if (end - begin > kLongestLine) return true;
-  }
-  return false;
+// Digits from `at` on.
+size_t DigitsAt(std::string_view text, size_t at) {
+  size_t end = at;
+  while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+  return end - at;
 }
 
-// Runs of older versions hold numbers as they were typed, `.5` and `1.` among them, which TOML does
-// not have.
-std::string WithWholeNumbers(std::string_view text) {
-  static const std::regex kPoint(R"(^([A-Za-z0-9-]+\s*=\s*[+-]?)(?:(\.\d+)|(\d+)\.)(?=[eE\s]|$))",
-                                 std::regex::multiline);
-  std::string whole;
-  const std::string source(text);
-  if (HasLongLine(text)) return source;
-  size_t done = 0;
-  for (std::sregex_iterator match(source.begin(), source.end(), kPoint), end; match != end;
-       ++match) {
-    whole.append(source, done, static_cast<size_t>(match->position()) - done);
-    whole += (*match)[1].str() +
-             ((*match)[2].matched ? "0" + (*match)[2].str() : (*match)[3].str() + ".0");
-    done = static_cast<size_t>(match->position() + match->length());
+bool IsSign(char c) { return c == '+' || c == '-'; }
+
+// What TOML takes without quotes: true and false, whole numbers below 2^63, numbers with a point or
+// an exponent.
+bool IsBare(std::string_view value) {
+  constexpr size_t kMostDigits = 18;
+  if (value == "true" || value == "false") return true;
+  size_t at = !value.empty() && IsSign(value[0]) ? 1 : 0;
+  const size_t whole = DigitsAt(value, at);
+  if (whole == 0 || (whole > 1 && value[at] == '0')) return false;
+  at += whole;
+  if (at == value.size()) return whole <= kMostDigits;
+  if (value[at] == '.') {
+    const size_t part = DigitsAt(value, at + 1);
+    if (part == 0) return false;
+    at += 1 + part;
+    if (at == value.size()) return true;
   }
-  return whole + source.substr(done);
+  if (value[at] != 'e' && value[at] != 'E') return false;
+  ++at;
+  if (at < value.size() && IsSign(value[at])) ++at;
+  const size_t exponent = DigitsAt(value, at);
+  return exponent > 0 && at + exponent == value.size();
+}
+
+// A line `option = number`. Runs of older versions hold numbers as they were typed, `.5` and `1.`
+// among them, which TOML does not have.
+std::string WithWholeNumber(std::string line) {
+  size_t at = line.find('=');
+  if (at == std::string::npos) return line;
+  at = line.find_first_not_of(" \t", at + 1);
+  if (at != std::string::npos && IsSign(line[at])) ++at;
+  if (at == std::string::npos || at >= line.size()) return line;
+  const size_t whole = DigitsAt(line, at);
+  const size_t point = at + whole;
+  if (point >= line.size() || line[point] != '.') return line;
+  const size_t part = DigitsAt(line, point + 1);
+  if (whole + part == 0 || (whole > 0 && part > 0)) return line;
+  const size_t end = point + 1 + part;
+  if (end < line.size() && std::string_view("eE \t\r").find(line[end]) == std::string_view::npos) {
+    return line;
+  }
+  return line.insert(part > 0 ? point : end, "0");
+}
+
+std::string WithWholeNumbers(std::string_view text) {
+  std::string whole;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    whole += WithWholeNumber(std::string(text.substr(begin, end - begin)));
+    if (end < text.size()) whole += '\n';
+    begin = end + 1;
+  }
+  return whole;
 }
 
 // What stands in the text, so that no digit changes.
@@ -142,10 +174,7 @@ std::string Recipe::ToToml() const {
 }
 
 std::string TomlValue(const std::string& value) {
-  // 18 digits are below 2^63, which ends TOML's whole numbers.
-  static const std::regex kBare(
-      R"(true|false|[+-]?(0|[1-9]\d{0,17})|[+-]?(0|[1-9]\d*)(\.\d+([eE][+-]?\d+)?|[eE][+-]?\d+))");
-  if (std::regex_match(value, kBare)) return value;
+  if (IsBare(value)) return value;
   std::string text = "\"";
   for (const char c : value) {
     if (c == '"' || c == '\\') {
