@@ -31,7 +31,7 @@ const std::vector<std::unique_ptr<Task>>& Tasks() {
   return tasks;
 }
 
-const Task& FindTask(std::string_view name, const std::string& where) {
+const Task& FindTask(std::string_view name, std::string_view where) {
   std::vector<std::string> names;
   for (const auto& task : Tasks()) {
     if (task->description().name == name) return *task;

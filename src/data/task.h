@@ -84,6 +84,6 @@ class Task {
 // Every task, in the order of the documentation.
 const std::vector<std::unique_ptr<Task>>& Tasks();
 // Throws Error that names the tasks there are, and `where` the name stands, a file, if it does.
-const Task& FindTask(std::string_view name, const std::string& where = "");
+const Task& FindTask(std::string_view name, std::string_view where = "");
 
 }  // namespace cosformer::data
