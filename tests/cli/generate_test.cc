@@ -77,7 +77,7 @@ TEST_F(GenerateCommand, StreamsALineOfJsonForEveryTokenAndTheTextAsTheLast) {
     lines[i].erase("shown");
     EXPECT_EQ(lines[i], whole["tokens"][i]);
   }
-  EXPECT_EQ(shown, whole["text"]);
+  EXPECT_EQ(shown, whole["text"].get<std::string>());
   for (const char* key : {"text", "reason", "seed", "prompt_tokens"}) {
     EXPECT_EQ(last[key], whole[key]) << key;
   }
