@@ -32,7 +32,11 @@ TEST_F(CliTest, VersionAndHelpGoToStandardOutput) {
     EXPECT_EQ(outcome.err, "");
     EXPECT_TRUE(Contains(outcome.out, "Usage:"));
   }
-  EXPECT_TRUE(Contains(Run("bench attention --help").out, "--max-softmax-length INT=16384"));
+  // With its default, as =16384 or [16384] by the version of CLI11.
+  const std::string help = Run("bench attention --help").out;
+  const size_t option = help.find("--max-softmax-length INT");
+  ASSERT_NE(option, std::string::npos);
+  EXPECT_TRUE(Contains(help.substr(option, help.find('\n', option) - option), "16384"));
 }
 
 TEST_F(CliTest, JsonOnStandardOutputIsAloneThere) {
