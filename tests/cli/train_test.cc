@@ -20,6 +20,14 @@ using testing::ReadFile;
 
 class TrainCommandTest : public testing::TrainingTest {};
 
+TEST_F(TrainCommandTest, TheRecipeRecordsHowManyThreadsWereSettledOn) {
+  PutText();
+  ExpectDone(Train("--task lm --data text --tokenizer bytes --steps 2 --threads 0 --out run"));
+  const std::string recipe = ReadFile(folder_ / "run/recipe.toml");
+  EXPECT_TRUE(Contains(recipe, "\nthreads = ")) << recipe;
+  EXPECT_FALSE(Contains(recipe, "\nthreads = 0\n")) << recipe;
+}
+
 TEST_F(TrainCommandTest, ARunLeavesAllThatWasUsed) {
   PutText();
   const Outcome outcome = Train(

@@ -218,7 +218,7 @@ TEST_F(RunnerTest, AnEvaluationHasTheRestOfItsTrainingsShare) {
   RunOptions options = Options();
   options.budget = 600;
   Run({cell}, options);
-  // At 8 tokens a second, as the training had; 570 seconds less what it took.
+  // At 8 tokens per second, as the training had; 570 seconds less what it took.
   const std::string calls = Calls();
   const int64_t tokens = std::stoll(calls.substr(calls.rfind("--tokens ") + 9));
   EXPECT_GT(tokens, 4000);
